@@ -1,0 +1,46 @@
+"""Few-shot image classification by dense classification and implanting (Lifchitz et al., CVPR 2019).
+
+The public names are imported when they are first used, so that `import implanting` is quick and the command line can
+set up the threads before PyTorch is loaded.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from implanting.base import BaseNetwork, load_base
+    from implanting.datasets import ImageSet, read_dataset
+    from implanting.evaluation import Result, evaluate
+    from implanting.images import read_folder
+    from implanting.pretraining import pretrain
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BaseNetwork",
+    "ImageSet",
+    "Result",
+    "__version__",
+    "evaluate",
+    "load_base",
+    "pretrain",
+    "read_dataset",
+    "read_folder",
+]
+
+_HOMES = {
+    "BaseNetwork": "base",
+    "ImageSet": "datasets",
+    "Result": "evaluation",
+    "evaluate": "evaluation",
+    "load_base": "base",
+    "pretrain": "pretraining",
+    "read_dataset": "datasets",
+    "read_folder": "images",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'implanting' has no attribute '{name}'")
+    return getattr(import_module(f"implanting.{_HOMES[name]}"), name)

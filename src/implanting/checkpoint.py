@@ -1,0 +1,76 @@
+"""One self-describing file: safetensors with a JSON document in its header.
+
+Loading needs no flags and cannot run code. Writing is atomic: a reader sees the old file or the new one, and an
+interrupted write leaves the old file as it was.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from implanting.errors import CheckpointError
+
+FORMAT = 1
+"""The newest format this code reads and the one it writes."""
+
+KEY = "implanting"
+"""Where the JSON document stands in the header's metadata."""
+
+
+def write_checkpoint(path: Path, kind: str, document: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+    """Write the tensors and the document, marked with format number and kind, in one atomic step."""
+    text = json.dumps({"format": FORMAT, "kind": kind, **document})
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    write_atomically(path, save(plain, metadata={KEY: text}))
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace a file's content at once, or leave it untouched and raise.
+
+    The name of the file in between is fixed, so what a killed process leaves behind is replaced by the next write.
+    """
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with partial.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise CheckpointError(f"cannot write {path}: {error.strerror}; free some space or choose another --out") from error
+
+
+def read_checkpoint(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The document and the tensors of a file of this kind, or a `CheckpointError` that says what is wrong with it."""
+    if not path.is_file():
+        raise CheckpointError(f"no checkpoint at {path}: there is no such file; make one with `implanting pretrain`")
+    try:
+        with safe_open(path, framework="pt") as file:
+            document = read_document(path, kind, file.metadata() or {})
+            return document, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+    except SafetensorError as error:
+        raise CheckpointError(
+            f"{path} cannot be read as safetensors ({error}): it is truncated, damaged or of another kind; "
+            "copy it anew or train again"
+        ) from error
+
+
+def read_document(path: Path, kind: str, metadata: Mapping[str, str]) -> dict[str, Any]:
+    """The JSON document of a file's header, checked for being ours, of a known format and of the kind wanted."""
+    if KEY not in metadata:
+        raise CheckpointError(f"{path} is a safetensors file, but not one of implanting: its header names no format")
+    document: dict[str, Any] = json.loads(metadata[KEY])
+    if document["format"] > FORMAT:
+        raise CheckpointError(
+            f"{path} has format {document['format']}; this version reads up to {FORMAT}: update implanting"
+        )
+    if document["kind"] != kind:
+        raise CheckpointError(f"{path} holds a {document['kind']}; a {kind} is needed here")
+    return document

@@ -1,0 +1,41 @@
+"""Flags and help from the configuration dataclasses."""
+
+import argparse
+import dataclasses
+from collections.abc import Sequence
+from typing import TypeVar
+
+import tyro
+
+from implanting.config import PretrainConfig
+from implanting.errors import ConfigError
+from implanting.recipes import RECIPES
+
+Command = TypeVar("Command")
+
+
+def parse(command: type[Command], verb: str, arguments: Sequence[str], default: Command | None = None) -> Command:
+    """The command's dataclass, filled from the arguments; nested configurations lend their fields as flags.
+
+    A wrong flag ends the process with status 2, `--help` with 0, as tyro does it.
+    """
+    flat = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
+    return tyro.cli(command, prog=f"implanting {verb}", args=list(arguments), default=default, config=flat)
+
+
+def recipe_from(arguments: Sequence[str]) -> tuple[str, PretrainConfig]:
+    """The recipe named by `--recipe`, whose values become the defaults of the other flags.
+
+    `--epochs` and `--iterations` replace each other, so one given on the command line drops the recipe's other one.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--recipe", default="cpu")
+    parser.add_argument("--epochs", type=float)
+    parser.add_argument("--iterations", type=int)
+    given, _ = parser.parse_known_args(list(arguments))
+    if given.recipe not in RECIPES:
+        raise ConfigError(f"--recipe {given.recipe} is unknown; there are: {', '.join(RECIPES)}")
+    config = RECIPES[given.recipe].config
+    if given.epochs is not None or given.iterations is not None:
+        config = dataclasses.replace(config, epochs=given.epochs, iterations=given.iterations)
+    return given.recipe, config

@@ -1,0 +1,162 @@
+"""`implanting pretrain`: stage 1, from a data set on disk to a base network."""
+
+import dataclasses
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import tyro
+
+from implanting.commands.parsing import parse, recipe_from
+from implanting.config import PretrainConfig, RunConfig
+from implanting.console import TrainingDisplay, print_json, print_table, say, show_progress
+from implanting.datasets import ImageSet, read_dataset
+from implanting.distributed import choose_device, rank, restarted
+from implanting.errors import SplitMissing
+from implanting.pretraining import pretrain
+from implanting.recipes import RECIPES
+from implanting.report import TrainingLog, plot_training
+from implanting.run import check_output
+
+
+@dataclass(frozen=True)
+class Pretrain:
+    """Stage 1: train a network on base classes with a cosine classifier, at every location (dense) or pooled.
+
+    Writes the base network to --out, and beside it a log (.jsonl) and the curves (.png). A run that was stopped or
+    killed goes on with --resume. `torchrun --nproc-per-node 2 -m implanting pretrain ...` trains in several processes.
+    """
+
+    data: Path
+    """A data set: CIFAR-100, FC100, CIFAR-FS or miniImageNet as distributed, or folders of images (docs/data.md)."""
+    out: Path
+    """The base network's file, such as base.safetensors."""
+    recipe: str = "cpu"
+    """Values for all the settings below; a flag overrides one of them. `implanting info --recipes` describes each."""
+    resume: bool = False
+    """Go on from what --out holds; start afresh where it holds nothing."""
+    overwrite: bool = False
+    """Replace what --out holds."""
+    json: bool = False
+    """End with one JSON document on stdout."""
+    config: PretrainConfig = field(default_factory=lambda: RECIPES["cpu"].config)
+    run: RunConfig = field(default_factory=RunConfig)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Parse, read the data, train, and tell what came out."""
+    recipe, config = recipe_from(arguments)
+    missing: Any = tyro.MISSING
+    command = parse(Pretrain, "pretrain", arguments, Pretrain(data=missing, out=missing, recipe=recipe, config=config))
+    resume = command.resume or restarted()
+    check_output(command.out, resume, command.overwrite)
+    if command.run.threads:
+        torch.set_num_threads(command.run.threads)
+    device = choose_device(command.run.device)
+    base_images, validation = read_splits(command)
+    began = time.monotonic()
+    log = TrainingLog(command.out.with_suffix(".jsonl"), fresh=not (resume and command.out.exists()))
+    with stop_on_signal() as stopped, TrainingDisplay() as display:
+
+        def observe(event: Mapping[str, Any]) -> None:
+            log(event)
+            display(event)
+
+        base = pretrain(
+            command.config,
+            base_images,
+            validation,
+            command.out,
+            device=device,
+            resume=resume,
+            overwrite=command.overwrite,
+            observe=observe,
+            stop=lambda: bool(stopped),
+        )
+    return report(command, base.description.training, time.monotonic() - began)
+
+
+def read_splits(command: Pretrain) -> tuple[ImageSet, ImageSet | None]:
+    """The base classes, and the validation classes where there are any."""
+    settings = command.config.data
+
+    def read(split: str) -> ImageSet:
+        return read_dataset(
+            command.data,
+            split,
+            splits=settings.splits,
+            split_seed=settings.split_seed,
+            image_size=settings.image_size,
+            progress=show_progress,
+        )
+
+    base_images = read("train")
+    say(f"{base_images.name}: {len(base_images)} images of {len(base_images.class_names)} base classes, "
+        f"{base_images.images.shape[2]} x {base_images.images.shape[1]} px ({base_images.resizing})")
+    if base_images.skipped:
+        say(f"skipped {base_images.skipped} files without an image's extension")
+    if not command.config.validation_tasks:
+        return base_images, None
+    try:
+        return base_images, read("val")
+    except SplitMissing as error:
+        say(f"no few-shot validation: {error}")
+        return base_images, None
+
+
+@contextmanager
+def stop_on_signal() -> Iterator[list[int]]:
+    """A list that is filled when Ctrl-C or a termination asks the run to stop; a second Ctrl-C stops at once."""
+    received: list[int] = []
+
+    def note(number: int, _frame: Any) -> None:
+        if received and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        received.append(number)
+        say("stopping after this step; press Ctrl-C again to stop at once")
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def report(command: Pretrain, training: Mapping[str, Any], seconds: float) -> int:
+    """Curves, a table or the JSON document, and the exit status."""
+    if rank() == 0:
+        plot_training(command.out.with_suffix(".jsonl"), command.out.with_suffix(".png"))
+    if not training["finished"]:
+        say(f"stopped at step {training['step']} of {training['steps']}; the same command with --resume goes on")
+        return 130
+    validations = training["validation"][-1:]
+    rows = [
+        {"method": f"{command.config.pooling}, prototypes", "way": 5, "shot": 5}
+        | {name: last[name] for name in ("mean", "interval", "tasks")}
+        for last in validations
+    ]
+    if command.json:
+        print_json(dataclasses.asdict(command) | {"seed": command.config.seed}, seconds, rows, training=training)
+    else:
+        print_table(
+            f"base network {command.out}",
+            ["", ""],
+            [
+                ["steps", str(training["steps"])],
+                ["loss", f"{training['loss']:.3f}"],
+                ["accuracy on base images, augmented", f"{100 * training['accuracy']:.1f} %"],
+                ["tau", f"{training['tau']:.2f}"],
+                ["images/s", f"{training['images_per_second']:.0f}"],
+                *(
+                    ["validation classes, 5-way 5-shot", f"{100 * row['mean']:.2f} ± {100 * row['interval']:.2f} %"]
+                    for row in rows
+                ),
+            ],
+        )
+    return 0

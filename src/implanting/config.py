@@ -1,0 +1,163 @@
+"""Every setting with its default, and the named recipes: the only home of a default.
+
+Frozen dataclasses of plain values: the command line makes its flags and help from them, and a checkpoint stores
+them as JSON. The text under a field is its help.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar, get_type_hints
+
+from implanting.errors import ConfigError
+
+WIDE_CHANNELS = 16
+"""Channels by which WIDE widens the last block, as many as the implants have."""
+
+MEMORY_BUDGET = 4 * 2**30
+"""Bytes of decoded images kept in memory; a larger set is memory-mapped from a temporary file."""
+
+Pooling = Literal["dense", "gap", "gmp", "flatten"]
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """The embedding network."""
+
+    network: Literal["resnet12", "c128f"] = "resnet12"
+    """Embedding network."""
+    width: int = 64
+    """Channels of the first block (64 is the paper's); the other blocks scale with it."""
+    wide: bool = False
+    """Widen the last block by 16 channels (the paper's WIDE baseline)."""
+
+    def __post_init__(self) -> None:
+        if self.width < 1:
+            raise ConfigError(f"--width is {self.width}; a network needs at least 1 channel")
+
+
+@dataclass(frozen=True)
+class AugmentConfig:
+    """Random changes to the training images, batch by batch."""
+
+    crop_padding: int = 4
+    """Pixels added on each side before a random crop of the original size; 0 switches crops off."""
+    crop_mode: Literal["reflect", "zero"] = "reflect"
+    """What the added pixels hold: the image reflected, or black."""
+    flip: bool = True
+    """Mirror half of the images."""
+    jitter: float = 0.0
+    """Strength of random brightness, contrast and saturation; 0 switches it off, 0.4 is usual."""
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Where the images are and how they are read."""
+
+    splits: str | None = None
+    """Class lists for data that comes unsplit: fc100, cifar-fs, or a JSON or csv FILE; default: by seed for folders."""
+    split_seed: int = 0
+    """Seed by which one folder of class folders is split into train, val and test classes."""
+    image_size: int | None = None
+    """Side in pixels to which images are brought; default: as stored, or 84 where stored sizes differ."""
+    hold_out: int = 0
+    """Images of each base class kept out of training, for evaluation on base classes later."""
+
+
+@dataclass(frozen=True)
+class PretrainConfig:
+    """Stage 1: training on base classes with a cosine classifier."""
+
+    architecture: NetworkConfig = field(default_factory=NetworkConfig)
+    augment: AugmentConfig = field(default_factory=AugmentConfig)
+    data: DataConfig = field(default_factory=DataConfig)
+    pooling: Pooling = "dense"
+    """What is classified: every location (dense), the pooled map (gap, gmp), or all locations as one vector (flatten)."""
+    tau: float = 10.0
+    """Initial scale of the cosine; it is learned."""
+    optimizer: Literal["sgd", "adam"] = "sgd"
+    """sgd has Nesterov momentum 0.9; adam has PyTorch's defaults."""
+    learning_rate: float = 0.1
+    """The schedule's highest learning rate."""
+    schedule: Literal["one-cycle", "steps", "constant"] = "one-cycle"
+    """one-cycle: linear warm-up, then cosine to zero. steps: x0.06, x0.012, x0.0024 at 1/3, 2/3, 5/6 of training."""
+    warmup: float = 0.2
+    """Share of training over which one-cycle warms up."""
+    weight_decay: float = 5e-4
+    """On convolutions and class weights only, never on batch norm or tau."""
+    label_smoothing: float = 0.0
+    """Share of the target spread over all classes."""
+    batch_size: int = 128
+    """Images a step, over all processes together."""
+    epochs: float | None = None
+    """Length of training in passes over the base images; set this or --iterations."""
+    iterations: int | None = None
+    """Length of training in steps; set this or --epochs."""
+    seed: int = 0
+    """Fixes initial weights, order and augmentation."""
+    validate_every: float = 1.0
+    """Epochs between few-shot tests on the validation classes; 0 tests at the end only."""
+    validation_tasks: int = 500
+    """5-way 5-shot tasks of each such test; 0 switches validation off."""
+    validation_images: int = 100
+    """Images of each validation class that these tasks draw from, at most."""
+    save_every: float = 60.0
+    """Seconds between checkpoints from which --resume continues."""
+
+    def __post_init__(self) -> None:
+        if (self.epochs is None) == (self.iterations is None):
+            raise ConfigError("the length of training: set either --epochs or --iterations, not both and not neither")
+        positive = {"batch_size": self.batch_size, "tau": self.tau, "learning_rate": self.learning_rate}
+        positive |= {name: value for name in ("epochs", "iterations") if (value := getattr(self, name)) is not None}
+        for name, value in positive.items():
+            if value <= 0:
+                raise ConfigError(f"--{name.replace('_', '-')} is {value}; it must be above 0")
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """How a command runs here; nothing of it changes what is computed."""
+
+    device: str = "auto"
+    """auto (CUDA, Apple or CPU, in this order), or a PyTorch device such as cpu or cuda:1."""
+    threads: int | None = None
+    """CPU threads of this process; default: as many as PyTorch finds."""
+
+
+@dataclass(frozen=True)
+class TaskConfig:
+    """The shape and number of few-shot tasks; together with an image set it fixes every one of them."""
+
+    way: int = 5
+    """Classes of a task."""
+    shot: int = 5
+    """Support images of each class."""
+    queries: int = 30
+    """Query images of each class."""
+    tasks: int = 10_000
+    """Number of tasks."""
+    seed: int = 0
+    """Task i is drawn from (seed, i) alone."""
+
+
+@dataclass(frozen=True)
+class TestPooling:
+    """How supports and queries are pooled at test."""
+
+    support_pooling: Literal["gap", "gmp"] = "gap"
+    """How a support's map becomes a vector."""
+    query_pooling: Literal["gap", "gmp", "dense"] | None = None
+    """How a query is classified; default: dense for a densely trained base, else gap."""
+
+
+Config = TypeVar("Config")
+
+
+def config_from_dict(kind: type[Config], values: Mapping[str, Any]) -> Config:
+    """The inverse of `dataclasses.asdict` for the nested configurations above."""
+    hints = get_type_hints(kind)
+    nested = {
+        name: config_from_dict(hints[name], value) if dataclasses.is_dataclass(hints[name]) else value
+        for name, value in values.items()
+    }
+    return kind(**nested)

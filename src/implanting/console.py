@@ -1,0 +1,123 @@
+"""What a person sees of a command: progress on stderr, a table or one JSON document on stdout."""
+
+import json
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from implanting import __version__
+from implanting.distributed import rank
+from implanting.evaluation import Result
+
+Item = TypeVar("Item")
+
+PLAIN_INTERVAL = 15.0
+"""Seconds between lines of progress where stderr is no terminal."""
+
+
+def say(text: str) -> None:
+    """A line on stderr, from one process only."""
+    if rank() == 0:
+        print(text, file=sys.stderr, flush=True)
+
+
+def show_progress(items: Iterable[Item], description: str, total: int) -> Iterable[Item]:
+    """A progress bar on stderr; where that is no terminal, nothing."""
+    console = Console(stderr=True)
+    if rank() != 0 or not console.is_terminal:
+        yield from items
+        return
+    with Progress(*Progress.get_default_columns(), MofNCompleteColumn(), console=console, transient=True) as progress:
+        yield from progress.track(items, total=total, description=description)
+
+
+class TrainingDisplay:
+    """Shows a training run's events: a live bar in a terminal, else a line now and then."""
+
+    def __init__(self) -> None:
+        console = Console(stderr=True)
+        self.live = rank() == 0 and console.is_terminal
+        self.printed = 0.0
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[figures]}"),
+            TimeRemainingColumn(),
+        )
+        self.progress = Progress(*columns, console=console, disable=not self.live)
+        self.task = self.progress.add_task("training", total=None, figures="")
+
+    def __enter__(self) -> "TrainingDisplay":
+        self.progress.start()
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.progress.stop()
+
+    def __call__(self, event: Mapping[str, Any]) -> None:
+        """Show one event."""
+        if event["event"] == "started":
+            self.progress.update(self.task, total=event["steps"], completed=event["step"])
+            self.line(f"step {event['step']} of {event['steps']}, {event['images']} base images")
+        elif event["event"] == "step":
+            self.step(event)
+        elif event["event"] == "validation":
+            mean, interval = 100 * event["mean"], 100 * event["interval"]
+            self.line(f"step {event['step']}: validation {mean:.2f} ± {interval:.2f} % ({event['tasks']} tasks)")
+        else:
+            self.line(f"{event['event']} at step {event['step']} after {event['seconds']:.0f} s")
+
+    def step(self, event: Mapping[str, Any]) -> None:
+        """Move the bar, or say how far training is if that was not said for a while."""
+        figures = (
+            f"loss {event['loss']:.3f}  accuracy {100 * event['accuracy']:.1f} %  tau {event['tau']:.2f}  "
+            f"{event['images_per_second']:.0f} images/s"
+        )
+        self.progress.update(self.task, completed=event["step"], figures=figures)
+        if not self.live and time.monotonic() - self.printed > PLAIN_INTERVAL:
+            self.printed = time.monotonic()
+            self.line(f"step {event['step']}  {figures}  {event['seconds_left'] / 60:.1f} min left")
+
+    def line(self, text: str) -> None:
+        """A line that stays, above the bar."""
+        if self.live:
+            self.progress.console.print(text, highlight=False)
+        else:
+            say(text)
+
+
+def result_row(result: Result, method: str | None = None) -> dict[str, Any]:
+    """A result as a row of the JSON document."""
+    return {
+        "method": method or result.method,
+        "way": result.config.way,
+        "shot": result.config.shot,
+        "mean": result.mean,
+        "interval": result.interval,
+        "tasks": result.config.tasks,
+    }
+
+
+def print_json(settings: Mapping[str, Any], seconds: float, results: Sequence[Mapping[str, Any]], **further: Any) -> None:
+    """The JSON document that is the last line of stdout."""
+    document = {"settings": settings, "code_version": __version__, "seed": settings.get("seed"), "seconds": seconds}
+    if rank() == 0:
+        print(json.dumps({**document, "results": list(results), **further}, default=str), flush=True)
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> None:
+    """A table on stdout."""
+    table = Table(title=title, caption=caption or None, title_justify="left", caption_justify="left")
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="right" if number else "left")
+    for row in rows:
+        table.add_row(*row)
+    if rank() == 0:
+        Console().print(table)

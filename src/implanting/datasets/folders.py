@@ -1,0 +1,34 @@
+"""Folders of images: train/, val/, test/ of class folders, or one folder of class folders that is split by class."""
+
+from pathlib import Path
+
+from implanting.datasets.reading import Listing, Options, SplitReaders, readers_of_listings, refuse_splits
+from implanting.datasets.splits import SPLITS, read_class_lists, split_by_seed, split_name
+from implanting.images import list_class_folders
+from implanting.images.class_folders import holds_images, subfolders
+
+LOOKED_FOR = "folders train, val, test with one sub-folder a class, or one folder with one sub-folder of images a class"
+
+
+def find(path: Path, options: Options) -> SplitReaders:
+    """Readers for a folder that holds class folders, split or not."""
+    if not path.is_dir() or not any(holds_images(folder) for folder in subfolders(path)):
+        return {}
+    if split_folders := _split_folders(path):
+        refuse_splits(path, options)
+        listings = {split: Listing(*list_class_folders(folder)) for split, folder in split_folders.items()}
+    else:
+        listings = _listings_by_class(path, options)
+    return readers_of_listings(path, listings, options)
+
+
+def _split_folders(path: Path) -> dict[str, Path]:
+    """Folders named like splits that hold class folders; a class may be called train, but then it holds images."""
+    named = {split_name(folder.name): folder for folder in subfolders(path) if subfolders(folder)}
+    return {split: named[split] for split in SPLITS if split in named}
+
+
+def _listings_by_class(path: Path, options: Options) -> dict[str, Listing]:
+    classes, skipped = list_class_folders(path)
+    lists = read_class_lists(options.splits) if options.splits else split_by_seed(list(classes), options.split_seed)
+    return {split: Listing({name: classes.get(name, []) for name in names}, skipped) for split, names in lists.items()}

@@ -1,0 +1,103 @@
+"""Pickle files, one a split, as published for FC100, CIFAR-FS and miniImageNet.
+
+FC100_{train,val,test}.pickle, CIFAR_FS_{...}.pickle (MetaOptNet): data, labels, perhaps names.
+miniImageNet_category_split_{train_phase_train,train_phase_val,train_phase_test,val,test}.pickle (Gidaris and
+Komodakis): data, labels, catname2label; train_phase_train is our train, and the other two train phases are further
+images of its classes. mini-imagenet-cache-{train,val,test}.pkl (Ren et al.): image_data, class_dict.
+"""
+
+import re
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from implanting.datasets.image_set import ImageSet
+from implanting.datasets.reading import Options, SplitReaders, refuse_splits, set_of_arrays
+from implanting.datasets.safe_pickle import as_text, load_pickle
+from implanting.datasets.splits import split_name
+from implanting.errors import DataError
+
+LOOKED_FOR = (
+    "FC100_train.pickle, CIFAR_FS_train.pickle, miniImageNet_category_split_*.pickle, mini-imagenet-cache-*.pkl"
+)
+FILE_NAME = re.compile(
+    r"(?P<set>.+?)[_-](?P<split>train_phase_(train|val|test)|train|val|valid|validation|test)\.(pickle|pkl)", re.I
+)
+TRAIN_PHASES = ("train_phase_val", "train_phase_test")
+"""Further splits of the miniImageNet pickles: other images of the base classes."""
+SET_NAMES = {
+    "fc100": "FC100",
+    "cifar_fs": "CIFAR-FS",
+    "miniimagenet_category_split": "miniImageNet",
+    "mini-imagenet-cache": "miniImageNet",
+}
+
+
+def find(path: Path, options: Options) -> SplitReaders:
+    """Readers for the pickles of one data set in a folder, or for a single pickle."""
+    files = [path] if path.is_file() else sorted(path.iterdir())
+    found: dict[str, dict[str, Path]] = {}
+    for file in files:
+        if match := FILE_NAME.fullmatch(file.name):
+            found.setdefault(match["set"].lower(), {})[split_name(match["split"])] = file
+    if len(found) > 1:
+        raise DataError(f"{path} holds the pickles of {len(found)} data sets ({', '.join(found)}): give each a folder")
+    for name, by_split in found.items():
+        refuse_splits(path, options)
+        name = SET_NAMES.get(name, name)
+        return {split: partial(read, file, f"{name} {split}", options) for split, file in by_split.items()}
+    return {}
+
+
+def read(path: Path, name: str, options: Options) -> ImageSet:
+    """One split from its file."""
+    content = load_pickle(path)
+    if not isinstance(content, dict):
+        raise DataError(f"{path} holds a {type(content).__name__}; needed is a dictionary with data and labels")
+    images = _images(content, path)
+    return set_of_arrays(name, images, _class_ids(content, len(images), path), _names(content), options)
+
+
+def _images(content: dict, path: Path) -> np.ndarray:
+    images = content.get("data", content.get("image_data"))
+    if not isinstance(images, np.ndarray):
+        raise DataError(f"{path} has keys {sorted(map(str, content))}; needed is an array 'data' or 'image_data'")
+    if images.dtype != np.uint8 or images.ndim != 4 or images.shape[3] != 3:
+        raise DataError(
+            f"{path}: data is {images.dtype} {list(images.shape)}; needed is uint8 [image, height, width, 3]"
+        )
+    return images
+
+
+def _class_ids(content: dict, count: int, path: Path) -> list:
+    if "labels" in content:
+        ids = [as_text(label) for label in content["labels"]]
+    elif "class_dict" in content:
+        ids = _ids_from_indices(content["class_dict"], count, path)
+    else:
+        raise DataError(f"{path} has keys {sorted(map(str, content))}; needed are 'labels' or 'class_dict'")
+    if len(ids) != count:
+        raise DataError(f"{path} has {count} images and {len(ids)} labels; needed is one label an image")
+    return ids
+
+
+def _ids_from_indices(indices_by_class: dict, count: int, path: Path) -> list:
+    ids: list[str | None] = [None] * count
+    for name, indices in indices_by_class.items():
+        for index in indices:
+            if not 0 <= index < count:
+                raise DataError(
+                    f"{path}: class '{name}' has image {index} of {count}; the file is damaged: get it again"
+                )
+            ids[index] = name
+    if None in ids:
+        raise DataError(f"{path}: image {ids.index(None)} stands in no class; the file is damaged: get it again")
+    return ids
+
+
+def _names(content: dict) -> dict:
+    """Class names by id, where the file has them."""
+    if "catname2label" in content:
+        return {class_id: as_text(name) for name, class_id in content["catname2label"].items()}
+    return {class_id: as_text(name) for class_id, name in content.get("names", {}).items()}

@@ -1,0 +1,53 @@
+"""`read_dataset`: look at what is at a path, pick its reader, read one split."""
+
+from pathlib import Path
+
+from implanting.config import MEMORY_BUDGET
+from implanting.datasets import cifar, folders, pickles, ravi_csv
+from implanting.datasets.image_set import ImageSet
+from implanting.datasets.reading import Options, SplitReaders
+from implanting.datasets.splits import SPLITS, split_name
+from implanting.errors import DataError
+from implanting.progress import Progress
+
+READERS = (cifar, pickles, ravi_csv, folders)
+"""In the order in which they are asked."""
+
+KNOWN_SPLITS = (*SPLITS, *pickles.TRAIN_PHASES)
+
+
+def read_dataset(
+    path: str | Path,
+    split: str = "train",
+    *,
+    splits: str | Path | None = None,
+    split_seed: int = 0,
+    image_size: int | None = None,
+    progress: Progress | None = None,
+    budget: int = MEMORY_BUDGET,
+) -> ImageSet:
+    """One split of the data set at `path`, a folder or a file; `docs/data.md` lists the formats.
+
+    `splits` names class lists for data that comes unsplit (fc100, cifar-fs, miniimagenet, or a JSON or csv file);
+    without it a folder of class folders is split by `split_seed`. Beyond `budget` bytes, images are memory-mapped.
+    """
+    split = split_name(split)
+    if split not in KNOWN_SPLITS:
+        raise DataError(f"unknown split '{split}': choose one of {', '.join(KNOWN_SPLITS)}")
+    found = _find(Path(path), Options(splits, split_seed, image_size, progress, budget))
+    if split not in found:
+        raise DataError(f"{path} has no split '{split}'; it has {', '.join(found)}: choose one of these")
+    images = found[split]()
+    if split == "train":
+        images.require(2, "training", "remove the class")
+    return images
+
+
+def _find(path: Path, options: Options) -> SplitReaders:
+    if not path.exists():
+        raise DataError(f"{path} does not exist: check the path")
+    for reader in READERS:
+        if found := reader.find(path, options):
+            return found
+    looked_for = "; ".join(reader.LOOKED_FOR for reader in READERS)
+    raise DataError(f"{path} is in no known format; looked for: {looked_for}")

@@ -1,0 +1,91 @@
+"""What all readers share: the options, and the way from file lists or arrays to an `ImageSet`.
+
+Each reader module has `find(path, options)`, which looks at what is there and gives a function for each split that
+exists, or nothing if the format is not its own. Nothing is decoded before such a function is called.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import UInt8
+
+from implanting.config import MEMORY_BUDGET
+from implanting.datasets.image_set import ImageSet
+from implanting.datasets.splits import check_lists
+from implanting.errors import DataError
+from implanting.images import decode_all, resize_all
+from implanting.progress import Progress
+
+SplitReaders = Mapping[str, Callable[[], ImageSet]]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a data set is read; see `read_dataset`."""
+
+    splits: str | Path | None = None
+    split_seed: int = 0
+    image_size: int | None = None
+    progress: Progress | None = None
+    budget: int = MEMORY_BUDGET
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The image files of each class of one split, and how many other files stood among them."""
+
+    classes: Mapping[str, Sequence[Path]]
+    skipped: int = 0
+
+
+def refuse_splits(path: Path, options: Options) -> None:
+    """Raise if class lists are given for data that is split already."""
+    if options.splits is not None:
+        raise DataError(f"{path} comes with its own splits; --splits {options.splits} would be ignored: leave it out")
+
+
+def readers_of_listings(path: Path, listings: Mapping[str, Listing], options: Options) -> SplitReaders:
+    """A reader for each listed split, once it is sure that no class stands in two."""
+    check_lists({split: listing.classes for split, listing in listings.items()}, str(path))
+    name = path.resolve().name
+    return {split: partial(_read, f"{name} {split}", listing, options) for split, listing in listings.items()}
+
+
+def _read(name: str, listing: Listing, options: Options) -> ImageSet:
+    names = sorted(listing.classes)
+    paths = [path for label in names for path in listing.classes[label]]
+    _check_present(name, listing, paths)
+    labels = torch.repeat_interleave(torch.tensor([len(listing.classes[label]) for label in names]))
+    images, resizing = decode_all(paths, options.image_size, options.progress, options.budget)
+    return ImageSet(images, labels, tuple(names), name, resizing, listing.skipped)
+
+
+def _check_present(name: str, listing: Listing, paths: Sequence[Path]) -> None:
+    if empty := [label for label, files in listing.classes.items() if not files]:
+        raise DataError(
+            f"{name}: {len(empty)} of {len(listing.classes)} listed classes have no images, such as '{empty[0]}': "
+            "add a folder of that name or take the class off the list"
+        )
+    if missing := [path for path in paths if not path.exists()]:
+        raise DataError(
+            f"{name}: {len(missing)} of {len(paths)} listed images are missing, the first is {missing[0]}: "
+            "add them or take them off the list"
+        )
+
+
+def set_of_arrays(
+    name: str,
+    images: UInt8[np.ndarray, "image height width 3"],
+    class_ids: Sequence,
+    names: Mapping,
+    options: Options,
+) -> ImageSet:
+    """An `ImageSet` of decoded images; classes are numbered by sorted id and called by name, or else by their id."""
+    ids, labels = np.unique(np.asarray(class_ids), return_inverse=True)
+    class_names = tuple(str(names.get(class_id, class_id)) for class_id in ids.tolist())
+    tensor, resizing = resize_all(images, options.image_size, options.progress, options.budget)
+    return ImageSet(tensor, torch.from_numpy(labels.astype(np.int64)), class_names, name, resizing)

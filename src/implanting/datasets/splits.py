@@ -1,0 +1,123 @@
+"""Which classes are base, validation and novel: published lists, a user's own file, or chance by a seed."""
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+
+import torch
+
+from implanting.errors import DataError
+
+SPLITS = ("train", "val", "test")
+"""Base, validation and novel classes."""
+
+ALIASES = {"valid": "val", "validation": "val", "train_phase_train": "train"}
+"""Other names under which splits are known."""
+
+NAMED = ("fc100", "cifar-fs", "miniimagenet")
+"""The published lists that come with this package."""
+
+VAL_SHARE, TEST_SHARE = 0.16, 0.20
+"""Shares of the classes in a split by seed, as in miniImageNet; the rest is for training."""
+
+ClassLists = dict[str, list[str]]
+
+
+def split_name(name: str) -> str:
+    """The split's usual name."""
+    return ALIASES.get(name.lower(), name.lower())
+
+
+def read_class_lists(splits: str | Path) -> ClassLists:
+    """The classes of each split, by the name of published lists or from a JSON or csv file."""
+    named = str(splits).lower().replace("_", "-")
+    if named in NAMED:
+        text = resources.files("implanting.datasets").joinpath("splits", f"{named}.json").read_text("utf-8")
+        return _from_json(text, named)
+    path = Path(splits)
+    if not path.is_file():
+        raise DataError(f"--splits {splits} is neither an existing file nor one of {', '.join(NAMED)}")
+    lists = _from_csv(path) if path.suffix.lower() == ".csv" else _from_json(path.read_text("utf-8-sig"), str(path))
+    check_lists(lists, str(path))
+    return lists
+
+
+def split_by_seed(names: Sequence[str], seed: int) -> ClassLists:
+    """The sorted names in an order drawn from the seed: 64 % train, 16 % val, 20 % test.
+
+    Each split gets at least one class, as far as there are any: first train, then test, then val.
+    """
+    order = torch.randperm(len(names), generator=torch.Generator().manual_seed(seed)).tolist()
+    drawn = [sorted(names)[index] for index in order]
+    test = max(1, round(TEST_SHARE * len(names))) if len(names) > 1 else 0
+    val = max(1, round(VAL_SHARE * len(names))) if len(names) > 2 else 0
+    train = len(names) - val - test
+    lists = {"train": drawn[:train], "val": drawn[train : train + val], "test": drawn[train + val :]}
+    return {split: sorted(classes) for split, classes in lists.items() if classes}
+
+
+def check_lists(lists: Mapping[str, Sequence[str] | Mapping], where: str) -> None:
+    """Raise if a class stands in two splits."""
+    home: dict[str, str] = {}
+    for split, classes in lists.items():
+        for name in classes:
+            if home.setdefault(name, split) != split:
+                raise DataError(
+                    f"{where}: class '{name}' stands in both {home[name]} and {split}; few-shot splits have no class "
+                    "in common: keep it in one"
+                )
+
+
+def read_csv(path: Path, *columns: str) -> list[dict[str, str]]:
+    """The rows of a csv file that must have a header with these columns."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.DictReader(file, skipinitialspace=True)
+        rows, found = list(reader), list(reader.fieldnames or [])
+    if missing := [column for column in columns if column not in found]:
+        raise DataError(f"{path} has columns {', '.join(found) or 'none'}; needed in its header: {', '.join(missing)}")
+    if any(None in row.values() for row in rows):
+        raise DataError(f"{path} has a line with too few columns; needed are {len(found)}: mend or remove it")
+    return rows
+
+
+def _from_json(text: str, where: str) -> ClassLists:
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as fault:
+        raise DataError(
+            f"{where} is not JSON ({fault}); needed is {{'train': [names], 'val': ..., 'test': ...}}"
+        ) from None
+    found = {split_name(key): value for key, value in content.items()} if isinstance(content, dict) else {}
+    lists = {split: found[split] for split in SPLITS if split in found}
+    if not lists or not all(_is_list_of_names(classes) for classes in lists.values()):
+        raise DataError(f"{where}: needed are lists of class names under train, val and test, at least one of them")
+    return lists
+
+
+def _is_list_of_names(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
+def _from_csv(path: Path) -> ClassLists:
+    """Columns class (or label) and split; or filename,label in the file of one split, with the others beside it."""
+    rows = read_csv(path)
+    if rows and "split" in rows[0]:
+        column = "class" if "class" in rows[0] else "label"
+        read_csv(path, column)
+        return _grouped([(row[column], split_name(row["split"])) for row in rows], path)
+    if split_name(path.stem) not in SPLITS:
+        raise DataError(f"{path}: needed are columns class and split, or files train.csv, val.csv and test.csv")
+    siblings = {split: file for file in sorted(path.parent.glob("*.csv")) if (split := split_name(file.stem)) in SPLITS}
+    return {split: sorted({row["label"] for row in read_csv(file, "label")}) for split, file in siblings.items()}
+
+
+def _grouped(pairs: Sequence[tuple[str, str]], path: Path) -> ClassLists:
+    if unknown := sorted({split for _, split in pairs} - set(SPLITS)):
+        raise DataError(f"{path} has split '{unknown[0]}'; needed is one of {', '.join(SPLITS)}")
+    return {
+        split: sorted({name for name, home in pairs if home == split})
+        for split in SPLITS
+        if split in dict(pairs).values()
+    }

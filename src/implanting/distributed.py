@@ -1,0 +1,80 @@
+"""The few lines that meet `torchrun`: rank, world size, device, and what all processes must agree on."""
+
+import datetime
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+import torch.distributed as dist
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from implanting.errors import ConfigError
+
+TIMEOUT = datetime.timedelta(minutes=10)
+"""How long a process waits for the others before it gives up."""
+
+
+def rank() -> int:
+    """This process's number, 0 where there is only one."""
+    return int(os.environ.get("RANK", "0"))
+
+
+def world_size() -> int:
+    """How many processes work together."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def restarted() -> bool:
+    """Whether torchrun has started this worker again after a failure."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+
+
+def choose_device(name: str) -> torch.device:
+    """`auto` is CUDA (one GPU a local rank), Apple's GPU or the CPU; anything else is a PyTorch device's name."""
+    if name == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError) as error:
+        raise ConfigError(f"--device {name} cannot be used here ({str(error).splitlines()[0]}); try auto or cpu") from error
+
+
+@contextmanager
+def process_group(device: torch.device) -> Iterator[None]:
+    """Join the other processes, where there are any, and leave them at the end."""
+    if world_size() == 1:
+        yield
+        return
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=TIMEOUT)
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
+
+
+def share(total: int) -> slice:
+    """This rank's part of a batch that all ranks hold."""
+    part = total // world_size()
+    return slice(rank() * part, (rank() + 1) * part)
+
+
+def synchronise(module: nn.Module, figures: Float[Tensor, "figure"]) -> Float[Tensor, "figure"]:
+    """Average batch-norm statistics, in place, and a few figures over all processes, in one message.
+
+    Done after every step, so that all ranks always hold the same module and the result does not depend on when a
+    checkpoint is written.
+    """
+    if world_size() == 1:
+        return figures
+    statistics = [buffer for buffer in module.buffers() if buffer.is_floating_point()]
+    message = torch.cat([figures, *(buffer.flatten() for buffer in statistics)])
+    dist.all_reduce(message)
+    message /= world_size()
+    figures, *averages = message.split([len(figures), *(buffer.numel() for buffer in statistics)])
+    for buffer, average in zip(statistics, averages, strict=True):
+        buffer.copy_(average.view_as(buffer))
+    return figures

@@ -1,0 +1,37 @@
+"""The exceptions a user may catch.
+
+Each message says, in one line, what is wrong and where, what was found, what is needed, and how to mend it.
+The command line prints it and exits with status 2; anything else that escapes is a bug of ours (status 1).
+"""
+
+
+class ImplantingError(Exception):
+    """Something the user can mend; the parent of all exceptions raised on purpose."""
+
+
+class ConfigError(ImplantingError):
+    """Settings that contradict each other or the data."""
+
+
+class DataError(ImplantingError):
+    """A data set that is missing, incomplete or in no known format."""
+
+
+class UnsafePickle(DataError):
+    """A pickle that asks for more than arrays and plain containers; nothing of it was run."""
+
+
+class ImageError(DataError):
+    """An image that does not decode."""
+
+
+class ImageTooSmall(ImageError):
+    """An image that leaves the network no location."""
+
+
+class CheckpointError(ImplantingError):
+    """A file that is not a checkpoint of ours, is damaged, or is of a newer format."""
+
+
+class SplitMissing(DataError):
+    """A split that is not there, where others of the data set are."""

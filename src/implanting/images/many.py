@@ -1,0 +1,104 @@
+"""Many images into one uint8 array, decoded once by a few threads; memory-mapped when larger than a budget."""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import UInt8
+from PIL import Image
+from torch import Tensor
+
+from implanting.config import MEMORY_BUDGET
+from implanting.errors import DataError
+from implanting.images.decoding import decode, stored_size
+from implanting.images.resizing import RESIZING, load, resize
+from implanting.progress import Progress, silent
+
+AS_STORED = "as stored"
+"""The `resizing` of images that were not resized."""
+
+DEFAULT_SIZE = 84
+"""Side in pixels of images whose stored sizes differ: miniImageNet's."""
+
+THREADS = max(2, min(4, os.cpu_count() or 1))
+"""Pillow frees the interpreter while it decodes; more threads than this only wait for the disk."""
+
+
+def decode_all(
+    paths: Sequence[Path],
+    image_size: int | None = None,
+    progress: Progress | None = None,
+    budget: int = MEMORY_BUDGET,
+) -> tuple[UInt8[Tensor, "image height width 3"], str]:
+    """All images in one tensor, and the rule by which they were resized.
+
+    Without `image_size` they stay as stored, or become 84 pixels square if their sizes differ.
+    """
+    progress = progress or silent
+    height, width = (image_size, image_size) if image_size else _common_size(paths, progress)
+    as_stored = image_size is None and (height, width) != (0, 0)
+    side = image_size or DEFAULT_SIZE
+    shape = (len(paths), height, width, 3) if as_stored else (len(paths), side, side, 3)
+
+    def read(index: int) -> np.ndarray:
+        return np.asarray(decode(paths[index])) if as_stored else load(paths[index], side)
+
+    images = _fill(allocate(shape, budget), read, progress, "decoding")
+    return torch.from_numpy(images), AS_STORED if as_stored else RESIZING
+
+
+def resize_all(
+    images: UInt8[np.ndarray, "image height width 3"],
+    size: int | None,
+    progress: Progress | None = None,
+    budget: int = MEMORY_BUDGET,
+) -> tuple[UInt8[Tensor, "image new_height new_width 3"], str]:
+    """Decoded images by the same rule; without copying where nothing is to be resized."""
+    if size is None or images.shape[1:3] == (size, size):
+        return torch.from_numpy(images), AS_STORED
+
+    def read(index: int) -> np.ndarray:
+        return resize(Image.fromarray(images[index]), size)
+
+    resized = allocate((len(images), size, size, 3), budget)
+    return torch.from_numpy(_fill(resized, read, progress or silent, "resizing")), RESIZING
+
+
+def allocate(shape: Sequence[int], budget: int = MEMORY_BUDGET) -> np.ndarray:
+    """An uint8 array in memory or, beyond the budget, in a temporary file that goes with the array."""
+    needed = int(np.prod(shape, dtype=np.int64))
+    if needed <= budget:
+        return np.empty(shape, np.uint8)
+    with tempfile.TemporaryFile(prefix="implanting-") as file:
+        try:
+            os.posix_fallocate(file.fileno(), 0, needed)  # else a full disk would show only as a bus error, later
+        except OSError as fault:
+            raise DataError(
+                f"{needed / 2**30:.1f} GiB of images do not fit in {tempfile.gettempdir()} ({fault.strerror}): "
+                "free space there, set TMPDIR to a larger disk, or lower --image-size"
+            ) from fault
+        return np.memmap(file, np.uint8, "r+", shape=tuple(shape)).view(np.ndarray)
+
+
+def _common_size(paths: Sequence[Path], progress: Progress) -> tuple[int, int]:
+    """Height and width of all images, or (0, 0) if they differ."""
+    sizes = set(progress(_threaded(stored_size, paths), "looking at image sizes", len(paths)))
+    return sizes.pop() if len(sizes) == 1 else (0, 0)
+
+
+def _fill(images: np.ndarray, read: Callable[[int], np.ndarray], progress: Progress, description: str) -> np.ndarray:
+    def place(index: int) -> None:
+        images[index] = read(index)
+
+    for _ in progress(_threaded(place, range(len(images))), description, len(images)):
+        pass
+    return images
+
+
+def _threaded(function: Callable, items: Sequence) -> Iterable:
+    with ThreadPoolExecutor(THREADS) as threads:
+        yield from threads.map(function, items)

@@ -1,0 +1,116 @@
+"""ResNet-12 (the variant of TADAM) and C128F: embedding networks phi as lists of blocks that can be entered midway.
+
+The choices made, where papers and public code disagree (`docs/decisions/0002-network-details.md`):
+every block ends in a 2x2 max-pool that rounds down, so 84 px give 5x5 locations; ResNet-12's shortcut is a 1x1
+convolution with batch norm and no activation, and the sum is activated before pooling; C128F has no ReLU after its
+last batch norm. No convolution has a bias: batch norm follows each.
+
+A network knows nothing of classes, pooling or preprocessing. It maps normalised images to feature maps.
+"""
+
+import math
+
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from implanting.config import WIDE_CHANNELS, NetworkConfig
+from implanting.errors import ImageTooSmall
+
+
+def convolution(channels_in: int, channels_out: int, kernel: int) -> nn.Conv2d:
+    """A convolution that keeps the map's size, initialised as He et al. with fan-out: N(0, 2 / (kernel^2 * out))."""
+    layer = nn.Conv2d(channels_in, channels_out, kernel, padding=kernel // 2, bias=False)
+    nn.init.normal_(layer.weight, std=math.sqrt(2 / (kernel**2 * channels_out)))
+    return layer
+
+
+class ResidualBlock(nn.Module):
+    """Three 3x3 convolutions with batch norm and swish beside a 1x1 shortcut, then a 2x2 max-pool."""
+
+    def __init__(self, channels_in: int, channels_out: int) -> None:
+        super().__init__()
+        self.conv1 = convolution(channels_in, channels_out, 3)
+        self.norm1 = nn.BatchNorm2d(channels_out)
+        self.conv2 = convolution(channels_out, channels_out, 3)
+        self.norm2 = nn.BatchNorm2d(channels_out)
+        self.conv3 = convolution(channels_out, channels_out, 3)
+        self.norm3 = nn.BatchNorm2d(channels_out)
+        self.shortcut = convolution(channels_in, channels_out, 1)
+        self.shortcut_norm = nn.BatchNorm2d(channels_out)
+
+    def activations(self, x: Float[Tensor, "image channel height width"]) -> list[Tensor]:
+        """The activation of each convolution in turn: a_1, a_2 at the input's size, and the pooled output a_3."""
+        a1 = F.silu(self.norm1(self.conv1(x)))
+        a2 = F.silu(self.norm2(self.conv2(a1)))
+        a3 = F.silu(self.norm3(self.conv3(a2)) + self.shortcut_norm(self.shortcut(x)))
+        return [a1, a2, F.max_pool2d(a3, 2)]
+
+    def forward(self, x: Float[Tensor, "image channel height width"]) -> Tensor:
+        return self.activations(x)[-1]
+
+
+class PlainBlock(nn.Module):
+    """A 3x3 convolution with batch norm, ReLU (except in the last block) and a 2x2 max-pool."""
+
+    def __init__(self, channels_in: int, channels_out: int, *, relu: bool) -> None:
+        super().__init__()
+        self.conv1 = convolution(channels_in, channels_out, 3)
+        self.norm1 = nn.BatchNorm2d(channels_out)
+        self.relu = relu
+
+    def activations(self, x: Float[Tensor, "image channel height width"]) -> list[Tensor]:
+        """The pooled activation of the block's one convolution."""
+        a1 = self.norm1(self.conv1(x))
+        return [F.max_pool2d(F.relu(a1) if self.relu else a1, 2)]
+
+    def forward(self, x: Float[Tensor, "image channel height width"]) -> Tensor:
+        return self.activations(x)[-1]
+
+
+class Network(nn.Module):
+    """phi: images to feature maps, block by block."""
+
+    def __init__(self, blocks: list[nn.Module], dim: int) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(blocks)
+        self.dim = dim
+
+    def forward(
+        self, x: Float[Tensor, "image channel height width"], enter: int = 0, leave: int | None = None
+    ) -> Float[Tensor, "image dim out_height out_width"]:
+        """Run blocks `enter` to `leave` (all by default): `phi(x) == network(network(x, leave=3), enter=3)`."""
+        for block in self.blocks[enter:leave]:
+            x = block(x)
+        return x
+
+    def map_size(self, height: int, width: int) -> tuple[int, int]:
+        """The locations (rows, columns) that an image of this size gives."""
+        shrink = 2 ** len(self.blocks)
+        if min(height, width) < shrink:
+            raise ImageTooSmall(
+                f"an image of {width} x {height} px leaves no location after {len(self.blocks)} poolings: "
+                f"at least {shrink} x {shrink} px are needed; set --image-size {shrink} or more"
+            )
+        return height // shrink, width // shrink
+
+
+def resnet12(width: int = 64, wide: bool = False) -> Network:
+    """Four residual blocks of width, 2, 4 and 8 times width channels (TADAM; the paper's width is 64)."""
+    channels = [3, width, 2 * width, 4 * width, 8 * width + (WIDE_CHANNELS if wide else 0)]
+    return Network([ResidualBlock(*pair) for pair in zip(channels, channels[1:], strict=False)], channels[-1])
+
+
+def c128f(width: int = 64, wide: bool = False) -> Network:
+    """Four convolutions of width, width, 2 and 2 times width channels (Gidaris & Komodakis)."""
+    channels = [3, width, width, 2 * width, 2 * width + (WIDE_CHANNELS if wide else 0)]
+    pairs = list(zip(channels, channels[1:], strict=False))
+    return Network([PlainBlock(*pair, relu=pair != pairs[-1]) for pair in pairs], channels[-1])
+
+
+NETWORKS = {"resnet12": resnet12, "c128f": c128f}
+
+
+def build_network(config: NetworkConfig) -> Network:
+    """The network that a configuration describes, freshly initialised from torch's generator."""
+    return NETWORKS[config.network](config.width, config.wide)

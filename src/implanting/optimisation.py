@@ -1,0 +1,62 @@
+"""How stage 1 descends: the optimiser, its learning rate over time, and its state as named tensors."""
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from implanting.config import PretrainConfig
+
+MOMENTUM = 0.9
+"""Nesterov momentum, as in TADAM and Gidaris & Komodakis."""
+
+STEPS = ((0.0, 1.0), (1 / 3, 0.06), (2 / 3, 0.012), (5 / 6, 0.0024))
+"""The schedule of Gidaris & Komodakis as shares of training: from this share on, this factor."""
+
+
+def total_steps(config: PretrainConfig, images: int) -> int:
+    """The length of training in steps."""
+    if config.iterations is not None:
+        return config.iterations
+    return max(1, round((config.epochs or 0) * images / config.batch_size))
+
+
+def schedule(config: PretrainConfig, progress: float) -> float:
+    """The learning rate at a share `progress` of training, 0 <= progress < 1."""
+    if config.schedule == "one-cycle":
+        if progress < config.warmup:
+            return config.learning_rate * progress / config.warmup
+        return config.learning_rate * 0.5 * (1 + math.cos(math.pi * (progress - config.warmup) / (1 - config.warmup)))
+    if config.schedule == "steps":
+        return config.learning_rate * [factor for start, factor in STEPS if progress >= start][-1]
+    return config.learning_rate
+
+
+def build_optimizer(config: PretrainConfig, model: nn.Module) -> torch.optim.Optimizer:
+    """SGD with Nesterov momentum, or Adam; weight decay on convolutions and class weights only."""
+    decayed = [weight for weight in model.parameters() if weight.ndim > 1]
+    free = [weight for weight in model.parameters() if weight.ndim <= 1]
+    groups = [{"params": decayed, "weight_decay": config.weight_decay}, {"params": free, "weight_decay": 0.0}]
+    if config.optimizer == "adam":
+        return torch.optim.Adam(groups, lr=config.learning_rate, fused=True)
+    return torch.optim.SGD(groups, lr=config.learning_rate, momentum=MOMENTUM, nesterov=True, fused=True)
+
+
+PREFIX = "optimizer."
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The optimiser's state, a tensor a name: `optimizer.3.momentum_buffer`."""
+    state = optimizer.state_dict()["state"]
+    return {f"{PREFIX}{weight}.{name}": value for weight, values in state.items() for name, value in values.items()}
+
+
+def load_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """The inverse of `optimizer_tensors`, in place; other tensors are left alone."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in tensors.items():
+        if key.startswith(PREFIX):
+            weight, name = key.removeprefix(PREFIX).split(".")
+            state.setdefault(int(weight), {})[name] = value
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})

@@ -1,0 +1,155 @@
+"""Stage 1: train a network on base classes with a cosine classifier (eq. dc-cost).
+
+The choices made. A step is a function of the weights before it and of (seed, step), so nothing but weights, optimiser
+and step number need be saved, and a run that was killed goes on to bit-identical weights. In several processes every
+rank draws the whole batch and keeps its share. Few-shot validation sees validation classes only and never steers
+training: the last iterate is kept.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from implanting.base import BaseNetwork
+from implanting.batches import batch
+from implanting.classifiers import classification_loss
+from implanting.config import PretrainConfig
+from implanting.datasets import ImageSet
+from implanting.distributed import process_group, rank, share, synchronise, world_size
+from implanting.optimisation import schedule
+from implanting.run import Run, StageOne, check_output, prepare, restore
+from implanting.similarity import probabilities
+
+Observer = Callable[[Mapping[str, Any]], None]
+"""Told of every event of a run: a mapping with `event` (started, step, validation, saved, stopped, finished) and figures."""
+
+
+def ignore(event: Mapping[str, Any]) -> None:
+    """An observer that does nothing."""
+
+
+def pretrain(
+    config: PretrainConfig,
+    base_images: ImageSet,
+    validation: ImageSet | None,
+    out: Path,
+    *,
+    device: torch.device,
+    resume: bool = False,
+    overwrite: bool = False,
+    observe: Observer = ignore,
+    stop: Callable[[], bool] = lambda: False,
+) -> BaseNetwork:
+    """Train on base classes, save to `out`, and give the base network.
+
+    Where `stop` turns true, the run is saved as it stands and given back unfinished: `--resume` goes on from there.
+    """
+    check_output(out, resume, overwrite)
+    run = prepare(config, base_images, validation, device)
+    if resume and out.exists():
+        restore(run, out)
+    with process_group(device):
+        train(run, out, observe if rank() == 0 else ignore, stop)
+    return BaseNetwork(run.model.network, run.model.classifier, run.describe())
+
+
+def train(run: Run, out: Path, observe: Observer, stop: Callable[[], bool]) -> None:
+    """Step until all steps are done or a stop is asked for; log, validate and save on the way."""
+    observe({"event": "started", "step": run.step, "steps": run.steps, "images": len(run.images)})
+    model = parallel(run.model, run.device).train()
+    meter = Meter(run)
+    saved = time.monotonic()
+    stopping = False
+    while run.step < run.steps and not stopping:
+        figures = train_step(run, model)
+        *figures, stopping = synchronise(run.model, torch.cat([figures, figures.new_tensor([float(stop())])]))
+        if record := meter.record(figures):
+            observe(record)
+        if validation_due(run):
+            observe(validate(run))
+            meter.last = time.monotonic()
+        if time.monotonic() - saved > run.config.save_every and run.step < run.steps:
+            run.save(out)
+            saved = time.monotonic()
+    run.save(out)
+    observe({"event": "finished" if run.step == run.steps else "stopped", "step": run.step, "seconds": run.seconds})
+
+
+def train_step(run: Run, model: nn.Module) -> Float[Tensor, "2"]:
+    """One step of gradient descent on the next batch; gives its loss and accuracy."""
+    images, labels = batch(run.images, run.config.augment, run.config.batch_size, run.config.seed, run.step)
+    part = share(len(labels))
+    images, labels = images[part].to(run.device), labels[part].to(run.device)
+    with torch.autocast(run.device.type, torch.bfloat16, enabled=run.device.type == "cuda" and torch.cuda.is_bf16_supported()):
+        scores = model(run.description.normalisation(images))
+    loss = classification_loss(scores.float(), labels, run.config.label_smoothing)
+    for group in run.optimizer.param_groups:
+        group["lr"] = schedule(run.config, (run.step + 0.5) / run.steps)
+    run.optimizer.zero_grad()
+    loss.backward()
+    run.optimizer.step()
+    run.step += 1
+    right = probabilities(scores.detach()).argmax(-1) == labels
+    return torch.stack([loss.detach(), right.float().mean()])
+
+
+def parallel(model: StageOne, device: torch.device) -> nn.Module:
+    """The model as all processes train it together; batch norm is synchronised on GPUs, where PyTorch can."""
+    if world_size() == 1:
+        return model
+    if device.type == "cuda":
+        return DistributedDataParallel(nn.SyncBatchNorm.convert_sync_batchnorm(model), [device], broadcast_buffers=False)
+    return DistributedDataParallel(model, broadcast_buffers=False)
+
+
+def validation_due(run: Run) -> bool:
+    """Whether this step ends training or has brought the next full `validate_every` epochs."""
+    if run.validation is None or rank() != 0:
+        return False
+    if run.step == run.steps:
+        return True
+    interval = run.config.validate_every * len(run.images) / run.config.batch_size
+    return interval > 0 and run.step // interval > (run.step - 1) // interval
+
+
+def validate(run: Run) -> dict[str, Any]:
+    """Test the network as it stands on few-shot tasks of the validation classes, and note the result in the run."""
+    assert run.validation is not None
+    estimate = run.validation(run.model.network, run.model.classifier.tau.item())
+    record = {"step": run.step, "mean": estimate.mean, "interval": estimate.interval, "tasks": estimate.tasks}
+    run.validations.append(record)
+    return {"event": "validation", **record}
+
+
+class Meter:
+    """Averages the figures of a few steps into one record, with speed and time left."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.every = max(1, min(10, run.steps // 200))
+        self.window: list[Tensor] = []
+        self.began = self.last = time.monotonic()
+        self.before = run.seconds
+
+    def record(self, figures: list[Tensor]) -> dict[str, Any] | None:
+        """Take one step's loss and accuracy; every few steps, give the record that is due."""
+        run = self.run
+        self.window.append(torch.stack(figures))
+        if len(self.window) < self.every and run.step < run.steps:
+            return None
+        now = time.monotonic()
+        loss, accuracy = torch.stack(self.window).mean(0).tolist()
+        speed = len(self.window) * run.config.batch_size / (now - self.last)
+        run.seconds = self.before + now - self.began
+        run.figures = {"loss": loss, "accuracy": accuracy, "tau": run.model.classifier.tau.item()}
+        left = (run.steps - run.step) * run.config.batch_size / speed
+        self.window, self.last = [], now
+        progress = {"event": "step", "step": run.step, "epoch": run.step * run.config.batch_size / len(run.images)}
+        rate = {"learning_rate": run.optimizer.param_groups[0]["lr"]}
+        return progress | run.figures | rate | {"images_per_second": speed, "seconds_left": left}

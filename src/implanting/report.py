@@ -1,0 +1,67 @@
+"""The log of a run as JSON lines, and its curves as a picture."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from implanting.distributed import rank
+
+
+class TrainingLog:
+    """Appends a run's events to a file, a JSON document a line.
+
+    A resumed run takes up the log where its checkpoint stands: what the killed run logged after that is dropped.
+    """
+
+    def __init__(self, path: Path, *, fresh: bool) -> None:
+        self.path = path
+        if fresh and rank() == 0:
+            path.write_text("")
+
+    def __call__(self, event: Mapping[str, Any]) -> None:
+        """Note one event."""
+        if event["event"] == "started" and self.path.exists():
+            kept = [record for record in read_log(self.path) if record["step"] <= event["step"]]
+            self.path.write_text("".join(json.dumps(record) + "\n" for record in kept))
+        with self.path.open("a") as file:
+            file.write(json.dumps(dict(event)) + "\n")
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """The events of a log; a last line that a kill cut short is passed over."""
+    lines = path.read_text().splitlines()
+    complete = [line for line in lines if line.endswith("}")]
+    return [json.loads(line) for line in complete]
+
+
+def plot_training(log: Path, picture: Path) -> None:
+    """Loss, accuracy and few-shot validation over the steps of a run."""
+    from matplotlib.figure import Figure  # slow to import, and needed here only
+
+    events = read_log(log)
+    steps = [event for event in events if event["event"] == "step"]
+    validations = [event for event in events if event["event"] == "validation"]
+    figure = Figure(figsize=(10, 3.6), layout="constrained")
+    losses, accuracies = figure.subplots(1, 2)
+    losses.plot([event["step"] for event in steps], [event["loss"] for event in steps], linewidth=0.8)
+    losses.set(title="loss on base classes", xlabel="step", ylabel="cross-entropy, mean over locations")
+    accuracies.plot(
+        [event["step"] for event in steps],
+        [100 * event["accuracy"] for event in steps],
+        linewidth=0.8,
+        label="base classes, augmented",
+    )
+    if validations:
+        accuracies.errorbar(
+            [event["step"] for event in validations],
+            [100 * event["mean"] for event in validations],
+            [100 * event["interval"] for event in validations],
+            marker="o",
+            markersize=3,
+            capsize=2,
+            label=f"validation classes, 5-way 5-shot ({validations[-1]['tasks']} tasks, 95 %)",
+        )
+    accuracies.set(title="accuracy", xlabel="step", ylabel="%", ylim=(0, 100))
+    accuracies.legend(loc="lower right", fontsize="small")
+    figure.savefig(picture, dpi=120)

@@ -1,0 +1,160 @@
+"""A run of stage 1: what is trained, on what, how far it is, and how it is saved and taken up again.
+
+The checkpoint of an unfinished run is a base network like any other, with the optimiser's tensors beside it.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from implanting import __version__
+from implanting.base import KIND, BaseDescription, build, embed, load_weights, save_base
+from implanting.checkpoint import read_checkpoint
+from implanting.classifiers import CosineClassifier
+from implanting.config import PretrainConfig, TaskConfig, TestPooling
+from implanting.datasets import ImageSet, check_disjoint
+from implanting.distributed import rank, world_size
+from implanting.errors import ConfigError
+from implanting.evaluation import Estimate, evaluate_embedded
+from implanting.images import Normalisation
+from implanting.inference import prototype_classifier
+from implanting.networks import Network
+from implanting.optimisation import build_optimizer, load_optimizer, optimizer_tensors, total_steps
+from implanting.tasks import draw_tasks
+
+
+class StageOne(nn.Module):
+    """The network and its classifier as the one module that is trained."""
+
+    def __init__(self, network: Network, classifier: CosineClassifier) -> None:
+        super().__init__()
+        self.network = network
+        self.classifier = classifier
+
+    def forward(self, images: Float[Tensor, "image 3 height width"]) -> Float[Tensor, "image location way"]:
+        return self.classifier(self.network(images))
+
+
+@dataclass
+class Run:
+    """A training run: what is trained, on what, and how far it is."""
+
+    config: PretrainConfig
+    images: ImageSet
+    validation: Callable[[Network, float], Estimate] | None
+    description: BaseDescription
+    model: StageOne
+    optimizer: torch.optim.Optimizer
+    device: torch.device
+    steps: int
+    step: int = 0
+    seconds: float = 0.0
+    figures: dict[str, float] = field(default_factory=dict)
+    validations: list[dict[str, float]] = field(default_factory=list)
+
+    def describe(self) -> BaseDescription:
+        """The description of the base network as it stands."""
+        finished = self.step == self.steps
+        training = {"step": self.step, "steps": self.steps, "finished": finished, "seconds": self.seconds}
+        training |= {"images_per_second": self.step * self.config.batch_size / max(self.seconds, 1e-9)}
+        training |= {"device": str(self.device), "processes": world_size(), "threads": torch.get_num_threads()}
+        return dataclasses.replace(
+            self.description, training=training | self.figures | {"validation": self.validations}
+        )
+
+    def save(self, out: Path) -> None:
+        """Write the checkpoint; while training is unfinished, with what is needed to go on."""
+        further = optimizer_tensors(self.optimizer) if self.step < self.steps else {}
+        if rank() == 0:
+            save_base(out, self.model.network, self.model.classifier, self.describe(), further)
+
+
+def check_output(out: Path, resume: bool, overwrite: bool) -> None:
+    """Refuse, before anything slow is done, to write where nothing can be written or something would be lost."""
+    if not out.parent.is_dir():
+        raise ConfigError(f"--out {out}: there is no folder {out.parent}; create it first")
+    if out.exists() and not (resume or overwrite):
+        raise ConfigError(f"--out {out} exists already; continue it with --resume, replace it with --overwrite")
+
+
+def prepare(config: PretrainConfig, base_images: ImageSet, validation: ImageSet | None, device: torch.device) -> Run:
+    """Check everything that can be known before training, and set up step 0."""
+    if config.batch_size % world_size():
+        raise ConfigError(f"--batch-size {config.batch_size} cannot be shared by {world_size()} processes evenly")
+    height, width = base_images.images.shape[1:3]
+    if config.augment.crop_padding >= min(height, width):
+        raise ConfigError(f"--crop-padding {config.augment.crop_padding} must be below the image's {min(height, width)} px")
+    if validation is not None:
+        check_disjoint(base_images, validation)
+    images, held_out = base_images, torch.empty(0, dtype=torch.int64)
+    if config.data.hold_out:
+        images, _, held_out = base_images.hold_out(config.data.hold_out, config.seed)
+    normalisation = Normalisation.of(images.images)
+    network, classifier = build(config, len(images.class_names), (height, width))
+    model = StageOne(network, classifier).to(device)
+    description = BaseDescription(
+        config=config,
+        class_names=images.class_names,
+        normalisation=normalisation,
+        image_size=(height, width),
+        resizing=images.resizing,
+        data_name=base_images.name,
+        data_fingerprint=base_images.fingerprint,
+        held_out=tuple(held_out.tolist()),
+        code_version=__version__,
+        training={},
+    )
+    few_shot = few_shot_validation(config, validation, normalisation, device) if validation is not None else None
+    optimizer = build_optimizer(config, model)
+    return Run(config, images, few_shot, description, model, optimizer, device, total_steps(config, len(images)))
+
+
+def few_shot_validation(
+    config: PretrainConfig, validation: ImageSet, normalisation: Normalisation, device: torch.device
+) -> Callable[[Network, float], Estimate] | None:
+    """A function that tests a network on 5-way 5-shot tasks of the validation classes, drawn once."""
+    if not config.validation_tasks:
+        return None
+    few = torch.cat([indices[: config.validation_images] for indices in validation.indices_by_class()])
+    images = validation.subset(few)
+    task_config = TaskConfig(way=min(5, len(images.class_names)), shot=5, queries=15, tasks=config.validation_tasks)
+    tasks = draw_tasks(images, task_config)
+
+    def validate(network: Network, tau: float) -> Estimate:
+        network.eval()
+        phi = embed(network, normalisation, images.images, device)
+        network.train()
+        classify = prototype_classifier(config.pooling, tau, TestPooling())
+        return evaluate_embedded(phi, tasks, task_config, classify).estimate
+
+    return validate
+
+
+FREE = frozenset({"validate_every", "validation_tasks", "validation_images", "save_every"})
+"""Settings that do not change the weights and so may differ when a run is resumed."""
+
+
+def restore(run: Run, out: Path) -> None:
+    """Go on from a checkpoint, after checking that it is of this very run."""
+    document, tensors = read_checkpoint(out, KIND)
+    saved = BaseDescription.from_document(document)
+    differing = [
+        f"{item.name} is {getattr(saved.config, item.name)} there and {getattr(run.config, item.name)} here"
+        for item in dataclasses.fields(PretrainConfig)
+        if item.name not in FREE and getattr(saved.config, item.name) != getattr(run.config, item.name)
+    ]
+    if saved.data_fingerprint != run.description.data_fingerprint:
+        differing.append(f"its data ({saved.data_name}) is not this data ({run.description.data_name})")
+    if differing:
+        raise ConfigError(f"cannot resume {out}: {'; '.join(differing)}")
+    load_weights(run.model.network, run.model.classifier, tensors)
+    if not saved.training["finished"]:
+        load_optimizer(run.optimizer, tensors)
+    run.step, run.seconds = saved.training["step"], saved.training["seconds"]
+    run.figures = {name: saved.training[name] for name in ("loss", "accuracy", "tau") if name in saved.training}
+    run.validations = list(saved.training["validation"])
