@@ -41,6 +41,12 @@ class BaseDescription:
     training: Mapping[str, Any]
     """Steps done and planned, whether finished, seconds, last loss, accuracy and validation."""
 
+    @property
+    def square_size(self) -> int | None:
+        """The side to which other images are brought, or None where the training images were oblong as stored."""
+        height, width = self.image_size
+        return height if height == width else None
+
     def document(self) -> dict[str, Any]:
         """As the JSON document of a checkpoint."""
         return dataclasses.asdict(self)
@@ -92,7 +98,9 @@ def embed(
 ) -> Float[Tensor, "image location dim"]:
     """phi of each image by a network that is in evaluation mode."""
     batches = images.split(BATCH)
-    parts = [locations(network(normalisation(batch.to(device)))) for batch in progress(batches, "embedding", len(batches))]
+    parts = [
+        locations(network(normalisation(batch.to(device)))) for batch in progress(batches, "embedding", len(batches))
+    ]
     return torch.cat(parts)
 
 
@@ -100,7 +108,8 @@ def build(config: PretrainConfig, classes: int, image_size: tuple[int, int]) -> 
     """A network and its classifier with the initial weights of the configuration's seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        network = build_network(config.architecture).to(memory_format=torch.channels_last)
+        network = build_network(config.architecture)
+        network.to(memory_format=torch.channels_last)  # type: ignore[call-overload] # torch's stubs lack it
         classifier = CosineClassifier(classes, network.dim, config.pooling, config.tau, network.map_size(*image_size))
     return network, classifier
 
@@ -115,7 +124,9 @@ def load_weights(network: Network, classifier: CosineClassifier, tensors: Mappin
     """The inverse of `weights`, in place; further tensors are left alone."""
     for part, module in {"network": network, "classifier": classifier}.items():
         prefix = f"{part}."
-        module.load_state_dict({name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)})
+        module.load_state_dict(
+            {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+        )
 
 
 KIND = "base"

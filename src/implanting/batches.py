@@ -4,6 +4,7 @@ A batch is a function of (seed, step). Its images are the next of an endless row
 and its augmentation is drawn from a generator of its own, so that any step can be made again by itself.
 """
 
+import hashlib
 from functools import lru_cache
 
 import torch
@@ -22,8 +23,12 @@ def permutation(images: int, seed: int, epoch: int) -> Int[Tensor, "image"]:
 
 
 def generator_of(seed: int, stream: int, number: int) -> Generator:
-    """The generator of one epoch's order (stream 0) or one step's augmentation (stream 1)."""
-    return Generator().manual_seed((seed * 2 + stream) * 2**32 + number)
+    """The generator of one epoch's order (stream 0) or one step's augmentation (stream 1).
+
+    PyTorch's generator looks at the lower 32 bits of its seed only, so the three numbers are hashed into these.
+    """
+    digest = hashlib.sha256(f"{seed} {stream} {number}".encode()).digest()
+    return Generator().manual_seed(int.from_bytes(digest[:4], "little"))
 
 
 def batch_indices(step: int, batch_size: int, images: int, seed: int) -> Int[Tensor, "image"]:

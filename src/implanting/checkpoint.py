@@ -44,7 +44,9 @@ def write_atomically(path: Path, content: bytes) -> None:
         partial.replace(path)
     except OSError as error:
         partial.unlink(missing_ok=True)
-        raise CheckpointError(f"cannot write {path}: {error.strerror}; free some space or choose another --out") from error
+        raise CheckpointError(
+            f"cannot write {path}: {error.strerror}; free some space or choose another --out"
+        ) from error
 
 
 def read_checkpoint(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Tensor]]:

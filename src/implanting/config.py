@@ -72,7 +72,7 @@ class PretrainConfig:
     augment: AugmentConfig = field(default_factory=AugmentConfig)
     data: DataConfig = field(default_factory=DataConfig)
     pooling: Pooling = "dense"
-    """What is classified: every location (dense), the pooled map (gap, gmp), or all locations as one vector (flatten)."""
+    """What is classified: each location (dense), the pooled map (gap, gmp) or all locations as one vector (flatten)."""
     tau: float = 10.0
     """Initial scale of the cosine; it is learned."""
     optimizer: Literal["sgd", "adam"] = "sgd"

@@ -105,18 +105,25 @@ def result_row(result: Result, method: str | None = None) -> dict[str, Any]:
     }
 
 
-def print_json(settings: Mapping[str, Any], seconds: float, results: Sequence[Mapping[str, Any]], **further: Any) -> None:
+def print_json(
+    settings: Mapping[str, Any], seconds: float, results: Sequence[Mapping[str, Any]], **further: Any
+) -> None:
     """The JSON document that is the last line of stdout."""
     document = {"settings": settings, "code_version": __version__, "seed": settings.get("seed"), "seconds": seconds}
+    print_document({**document, "results": list(results), **further})
+
+
+def print_document(document: Mapping[str, Any]) -> None:
+    """One JSON document as the last line of stdout."""
     if rank() == 0:
-        print(json.dumps({**document, "results": list(results), **further}, default=str), flush=True)
+        print(json.dumps(document, default=str), flush=True)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> None:
     """A table on stdout."""
     table = Table(title=title, caption=caption or None, title_justify="left", caption_justify="left")
     for number, column in enumerate(columns):
-        table.add_column(column, justify="right" if number else "left")
+        table.add_column(column, justify="right" if number and len(columns) > 2 else "left")
     for row in rows:
         table.add_row(*row)
     if rank() == 0:

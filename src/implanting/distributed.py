@@ -40,7 +40,9 @@ def choose_device(name: str) -> torch.device:
     try:
         return torch.empty(0, device=name).device
     except (RuntimeError, AssertionError) as error:
-        raise ConfigError(f"--device {name} cannot be used here ({str(error).splitlines()[0]}); try auto or cpu") from error
+        raise ConfigError(
+            f"--device {name} cannot be used here ({str(error).splitlines()[0]}); try auto or cpu"
+        ) from error
 
 
 @contextmanager

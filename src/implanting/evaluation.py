@@ -67,7 +67,9 @@ class Result:
     def gain_over(self, other: "Result") -> Estimate:
         """The paired difference to another method on the same tasks."""
         if self.config != other.config:
-            raise ConfigError(f"a paired difference needs the same tasks; these are of {self.config} and {other.config}")
+            raise ConfigError(
+                f"a paired difference needs the same tasks; these are of {self.config} and {other.config}"
+            )
         return Estimate.of(self.per_task - other.per_task)
 
 

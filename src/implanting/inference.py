@@ -35,7 +35,6 @@ class PrototypeClassifier:
         vectors = prototypes(pool(support, self.support_pooling))
         return probabilities(scaled_cosine(pool(query, self.query_pooling), vectors[:, None], self.tau))
 
-
     def __str__(self) -> str:
         return f"{self.support_pooling} supports, {self.query_pooling} queries"
 
@@ -48,7 +47,9 @@ def prototype_classifier(pooling: Pooling, tau: float, test: TestPooling) -> Pro
     """
     if pooling == "flatten":
         return PrototypeClassifier("flatten", "flatten", tau)
-    return PrototypeClassifier(test.support_pooling, test.query_pooling or ("dense" if pooling == "dense" else "gap"), tau)
+    return PrototypeClassifier(
+        test.support_pooling, test.query_pooling or ("dense" if pooling == "dense" else "gap"), tau
+    )
 
 
 def right_answers(

@@ -9,6 +9,7 @@ A network knows nothing of classes, pooling or preprocessing. It maps normalised
 """
 
 import math
+from itertools import pairwise
 
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -98,13 +99,13 @@ class Network(nn.Module):
 def resnet12(width: int = 64, wide: bool = False) -> Network:
     """Four residual blocks of width, 2, 4 and 8 times width channels (TADAM; the paper's width is 64)."""
     channels = [3, width, 2 * width, 4 * width, 8 * width + (WIDE_CHANNELS if wide else 0)]
-    return Network([ResidualBlock(*pair) for pair in zip(channels, channels[1:], strict=False)], channels[-1])
+    return Network([ResidualBlock(*pair) for pair in pairwise(channels)], channels[-1])
 
 
 def c128f(width: int = 64, wide: bool = False) -> Network:
     """Four convolutions of width, width, 2 and 2 times width channels (Gidaris & Komodakis)."""
     channels = [3, width, width, 2 * width, 2 * width + (WIDE_CHANNELS if wide else 0)]
-    pairs = list(zip(channels, channels[1:], strict=False))
+    pairs = list(pairwise(channels))
     return Network([PlainBlock(*pair, relu=pair != pairs[-1]) for pair in pairs], channels[-1])
 
 

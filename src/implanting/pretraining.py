@@ -23,11 +23,11 @@ from implanting.config import PretrainConfig
 from implanting.datasets import ImageSet
 from implanting.distributed import process_group, rank, share, synchronise, world_size
 from implanting.optimisation import schedule
-from implanting.run import Run, StageOne, check_output, prepare, restore
+from implanting.run import FewShotTest, Run, StageOne, check_output, prepare, restore
 from implanting.similarity import probabilities
 
 Observer = Callable[[Mapping[str, Any]], None]
-"""Told of every event of a run: a mapping with `event` (started, step, validation, saved, stopped, finished) and figures."""
+"""Told of a run's events: mappings with `event` (started, step, validation, stopped, finished) and its figures."""
 
 
 def ignore(event: Mapping[str, Any]) -> None:
@@ -68,11 +68,12 @@ def train(run: Run, out: Path, observe: Observer, stop: Callable[[], bool]) -> N
     stopping = False
     while run.step < run.steps and not stopping:
         figures = train_step(run, model)
-        *figures, stopping = synchronise(run.model, torch.cat([figures, figures.new_tensor([float(stop())])]))
-        if record := meter.record(figures):
+        figures = synchronise(run.model, torch.cat([figures, figures.new_tensor([float(stop())])]))
+        stopping = bool(figures[2] > 0)
+        if record := meter.record(figures[:2]):
             observe(record)
-        if validation_due(run):
-            observe(validate(run))
+        if run.validation is not None and validation_due(run):
+            observe(validate(run, run.validation))
             meter.last = time.monotonic()
         if time.monotonic() - saved > run.config.save_every and run.step < run.steps:
             run.save(out)
@@ -86,7 +87,9 @@ def train_step(run: Run, model: nn.Module) -> Float[Tensor, "2"]:
     images, labels = batch(run.images, run.config.augment, run.config.batch_size, run.config.seed, run.step)
     part = share(len(labels))
     images, labels = images[part].to(run.device), labels[part].to(run.device)
-    with torch.autocast(run.device.type, torch.bfloat16, enabled=run.device.type == "cuda" and torch.cuda.is_bf16_supported()):
+    with torch.autocast(
+        run.device.type, torch.bfloat16, enabled=run.device.type == "cuda" and torch.cuda.is_bf16_supported()
+    ):
         scores = model(run.description.normalisation(images))
     loss = classification_loss(scores.float(), labels, run.config.label_smoothing)
     for group in run.optimizer.param_groups:
@@ -104,13 +107,15 @@ def parallel(model: StageOne, device: torch.device) -> nn.Module:
     if world_size() == 1:
         return model
     if device.type == "cuda":
-        return DistributedDataParallel(nn.SyncBatchNorm.convert_sync_batchnorm(model), [device], broadcast_buffers=False)
-    return DistributedDataParallel(model, broadcast_buffers=False)
+        return DistributedDataParallel(
+            nn.SyncBatchNorm.convert_sync_batchnorm(model), [device], forward_sync_buffers=False
+        )
+    return DistributedDataParallel(model, forward_sync_buffers=False)
 
 
 def validation_due(run: Run) -> bool:
     """Whether this step ends training or has brought the next full `validate_every` epochs."""
-    if run.validation is None or rank() != 0:
+    if rank() != 0:
         return False
     if run.step == run.steps:
         return True
@@ -118,10 +123,9 @@ def validation_due(run: Run) -> bool:
     return interval > 0 and run.step // interval > (run.step - 1) // interval
 
 
-def validate(run: Run) -> dict[str, Any]:
+def validate(run: Run, few_shot: FewShotTest) -> dict[str, Any]:
     """Test the network as it stands on few-shot tasks of the validation classes, and note the result in the run."""
-    assert run.validation is not None
-    estimate = run.validation(run.model.network, run.model.classifier.tau.item())
+    estimate = few_shot(run.model.network, run.model.classifier.tau.item())
     record = {"step": run.step, "mean": estimate.mean, "interval": estimate.interval, "tasks": estimate.tasks}
     run.validations.append(record)
     return {"event": "validation", **record}
@@ -137,10 +141,10 @@ class Meter:
         self.began = self.last = time.monotonic()
         self.before = run.seconds
 
-    def record(self, figures: list[Tensor]) -> dict[str, Any] | None:
+    def record(self, figures: Float[Tensor, "2"]) -> dict[str, Any] | None:
         """Take one step's loss and accuracy; every few steps, give the record that is due."""
         run = self.run
-        self.window.append(torch.stack(figures))
+        self.window.append(figures)
         if len(self.window) < self.every and run.step < run.steps:
             return None
         now = time.monotonic()

@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -27,6 +28,9 @@ from implanting.networks import Network
 from implanting.optimisation import build_optimizer, load_optimizer, optimizer_tensors, total_steps
 from implanting.tasks import draw_tasks
 
+FewShotTest = Callable[[Network, float], Estimate]
+"""The accuracy of a network, at a tau, on tasks fixed beforehand."""
+
 
 class StageOne(nn.Module):
     """The network and its classifier as the one module that is trained."""
@@ -46,7 +50,7 @@ class Run:
 
     config: PretrainConfig
     images: ImageSet
-    validation: Callable[[Network, float], Estimate] | None
+    validation: FewShotTest | None
     description: BaseDescription
     model: StageOne
     optimizer: torch.optim.Optimizer
@@ -60,7 +64,12 @@ class Run:
     def describe(self) -> BaseDescription:
         """The description of the base network as it stands."""
         finished = self.step == self.steps
-        training = {"step": self.step, "steps": self.steps, "finished": finished, "seconds": self.seconds}
+        training: dict[str, Any] = {
+            "step": self.step,
+            "steps": self.steps,
+            "finished": finished,
+            "seconds": self.seconds,
+        }
         training |= {"images_per_second": self.step * self.config.batch_size / max(self.seconds, 1e-9)}
         training |= {"device": str(self.device), "processes": world_size(), "threads": torch.get_num_threads()}
         return dataclasses.replace(
@@ -88,7 +97,9 @@ def prepare(config: PretrainConfig, base_images: ImageSet, validation: ImageSet 
         raise ConfigError(f"--batch-size {config.batch_size} cannot be shared by {world_size()} processes evenly")
     height, width = base_images.images.shape[1:3]
     if config.augment.crop_padding >= min(height, width):
-        raise ConfigError(f"--crop-padding {config.augment.crop_padding} must be below the image's {min(height, width)} px")
+        raise ConfigError(
+            f"--crop-padding {config.augment.crop_padding} must be below the image's {min(height, width)} px"
+        )
     if validation is not None:
         check_disjoint(base_images, validation)
     images, held_out = base_images, torch.empty(0, dtype=torch.int64)
@@ -116,7 +127,7 @@ def prepare(config: PretrainConfig, base_images: ImageSet, validation: ImageSet 
 
 def few_shot_validation(
     config: PretrainConfig, validation: ImageSet, normalisation: Normalisation, device: torch.device
-) -> Callable[[Network, float], Estimate] | None:
+) -> FewShotTest | None:
     """A function that tests a network on 5-way 5-shot tasks of the validation classes, drawn once."""
     if not config.validation_tasks:
         return None

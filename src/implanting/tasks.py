@@ -52,7 +52,9 @@ def draw_tasks(image_set: ImageSet, config: TaskConfig) -> Tasks:
         row[: len(indices)] = indices.numpy()
     starts = range(0, config.tasks, CHUNK)
     numbers = [np.arange(start, min(start + CHUNK, config.tasks), dtype=np.uint64) for start in starts]
-    drawn = [draw_chunk(table, sizes, chunk, config.way, config.shot + config.queries, config.seed) for chunk in numbers]
+    drawn = [
+        draw_chunk(table, sizes, chunk, config.way, config.shot + config.queries, config.seed) for chunk in numbers
+    ]
     classes, images = (torch.from_numpy(np.concatenate(parts)) for parts in zip(*drawn, strict=True))
     return Tasks(classes, images[..., : config.shot], images[..., config.shot :])
 
@@ -83,7 +85,9 @@ def check_sizes(indices_by_class: list[Tensor], class_names: tuple[str, ...], co
             f"{config.tasks} tasks of {way} ways, {shot} shots and {queries} queries: at least 1, 2, 1 and 1 are needed"
         )
     if way > len(indices_by_class):
-        raise DataError(f"{way}-way tasks need {way} classes; found {len(indices_by_class)}: lower --way or add classes")
+        raise DataError(
+            f"{way}-way tasks need {way} classes; found {len(indices_by_class)}: lower --way or add classes"
+        )
     for name, indices in zip(class_names, indices_by_class, strict=True):
         if (missing := shot + queries - len(indices)) > 0:
             raise DataError(

@@ -3,7 +3,7 @@
 import argparse
 import dataclasses
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import tyro
 
@@ -20,7 +20,8 @@ def parse(command: type[Command], verb: str, arguments: Sequence[str], default: 
     A wrong flag ends the process with status 2, `--help` with 0, as tyro does it.
     """
     flat = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
-    return tyro.cli(command, prog=f"implanting {verb}", args=list(arguments), default=default, config=flat)
+    given: dict[str, Any] = {} if default is None else {"default": default}
+    return tyro.cli(command, prog=f"implanting {verb}", args=list(arguments), config=flat, **given)
 
 
 def recipe_from(arguments: Sequence[str]) -> tuple[str, PretrainConfig]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import torch
 import tyro
@@ -96,8 +96,10 @@ def read_splits(command: Pretrain) -> tuple[ImageSet, ImageSet | None]:
         )
 
     base_images = read("train")
-    say(f"{base_images.name}: {len(base_images)} images of {len(base_images.class_names)} base classes, "
-        f"{base_images.images.shape[2]} x {base_images.images.shape[1]} px ({base_images.resizing})")
+    say(
+        f"{base_images.name}: {len(base_images)} images of {len(base_images.class_names)} base classes, "
+        f"{base_images.images.shape[2]} x {base_images.images.shape[1]} px ({base_images.resizing})"
+    )
     if base_images.skipped:
         say(f"skipped {base_images.skipped} files without an image's extension")
     if not command.config.validation_tasks:
@@ -136,7 +138,7 @@ def report(command: Pretrain, training: Mapping[str, Any], seconds: float) -> in
         say(f"stopped at step {training['step']} of {training['steps']}; the same command with --resume goes on")
         return 130
     validations = training["validation"][-1:]
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"method": f"{command.config.pooling}, prototypes", "way": 5, "shot": 5}
         | {name: last[name] for name in ("mean", "interval", "tasks")}
         for last in validations

@@ -8,8 +8,9 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any
 
 import numpy as np
 from jaxtyping import UInt8
@@ -55,7 +56,7 @@ def read(source: Path, classes: list[str], name: str, options: Options) -> Image
 
 def _is_cifar(place: Path) -> bool:
     if place.is_file():
-        return tarfile.is_tarfile(place) and FOLDER in place.name.lower()
+        return tarfile.is_tarfile(place)
     return all((place / part).is_file() for part in PARTS)
 
 
@@ -73,7 +74,7 @@ def _read_part(source: Path, part: str, wanted: list[int]) -> tuple[UInt8[np.nda
     return np.ascontiguousarray(planes.transpose(0, 2, 3, 1)), labels[chosen]
 
 
-def _load(source: Path, part: str, *keys: str) -> list:
+def _load(source: Path, part: str, *keys: str) -> list[Any]:
     with _open_part(source, part) as file:
         content = load_pickle_from(file, f"{source}: {part}")
     if not isinstance(content, dict) or not all(key in content for key in keys):
@@ -82,14 +83,15 @@ def _load(source: Path, part: str, *keys: str) -> list:
 
 
 @contextmanager
-def _open_part(source: Path, part: str) -> Iterator[BinaryIO]:
+def _open_part(source: Path, part: str) -> Iterator[BufferedReader]:
     if source.is_dir():
         with (source / part).open("rb") as file:
             yield file
         return
     try:
         with tarfile.open(source) as archive:
-            yield archive.extractfile(f"{FOLDER}/{part}")
+            member: Any = archive.extractfile(f"{FOLDER}/{part}")
+            yield member
     except KeyError:
         raise DataError(f"{source} holds no {FOLDER}/{part}; needed is the Python version of CIFAR-100") from None
     except (tarfile.TarError, EOFError, OSError, zlib.error) as fault:

@@ -21,7 +21,7 @@ class ImageSet:
     """Images as decoded, with labels of 0 to classes - 1."""
 
     images: UInt8[Tensor, "image height width 3"]
-    labels: Int64[Tensor, "image"]
+    labels: Int64[Tensor, " image"]
     class_names: tuple[str, ...]
     name: str
     """Such as "FC100 train"."""
@@ -38,24 +38,24 @@ class ImageSet:
         """SHA-256 of shape, pixels, labels and class names: equal for equal data, wherever it was read from."""
         digest = hashlib.sha256(repr((tuple(self.images.shape), self.class_names)).encode())
         digest.update(self.labels.numpy().tobytes())
-        for chunk in self.images.split(CHUNK):
+        for chunk in self.images.split(CHUNK):  # type: ignore[no-untyped-call]
             digest.update(chunk.contiguous().numpy().data)
         return digest.hexdigest()
 
-    def indices_by_class(self) -> list[Int64[Tensor, "shot"]]:
+    def indices_by_class(self) -> list[Int64[Tensor, " shot"]]:
         """The indices of each class's images, in order."""
         order = torch.argsort(self.labels, stable=True)
         counts = torch.bincount(self.labels, minlength=len(self.class_names))
-        return list(order.split(counts.tolist()))
+        return list(order.split(counts.tolist()))  # type: ignore[no-untyped-call]
 
-    def subset(self, indices: Int64[Tensor, "chosen"], budget: int = MEMORY_BUDGET) -> "ImageSet":
+    def subset(self, indices: Int64[Tensor, " chosen"], budget: int = MEMORY_BUDGET) -> "ImageSet":
         """A copy of some images; the classes stay, even those without an image."""
         chosen = torch.from_numpy(allocate((len(indices), *self.images.shape[1:]), budget))
-        for place, chunk in zip(chosen.split(CHUNK), indices.split(CHUNK), strict=True):
-            torch.index_select(self.images, 0, chunk, out=place)
+        for start in range(0, len(indices), CHUNK):
+            torch.index_select(self.images, 0, indices[start : start + CHUNK], out=chosen[start : start + CHUNK])
         return replace(self, images=chosen, labels=self.labels[indices])
 
-    def hold_out(self, per_class: int, seed: int) -> tuple["ImageSet", "ImageSet", Int64[Tensor, "held"]]:
+    def hold_out(self, per_class: int, seed: int) -> tuple["ImageSet", "ImageSet", Int64[Tensor, " held"]]:
         """The set without `per_class` images of each class, those images, and their indices (sorted)."""
         self.require(per_class + 1, f"holding out {per_class}", "hold out fewer")
         generator = torch.Generator().manual_seed(seed)

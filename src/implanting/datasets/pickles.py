@@ -9,6 +9,7 @@ images of its classes. mini-imagenet-cache-{train,val,test}.pkl (Ren et al.): im
 import re
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -59,7 +60,7 @@ def read(path: Path, name: str, options: Options) -> ImageSet:
     return set_of_arrays(name, images, _class_ids(content, len(images), path), _names(content), options)
 
 
-def _images(content: dict, path: Path) -> np.ndarray:
+def _images(content: dict[str, Any], path: Path) -> np.ndarray:
     images = content.get("data", content.get("image_data"))
     if not isinstance(images, np.ndarray):
         raise DataError(f"{path} has keys {sorted(map(str, content))}; needed is an array 'data' or 'image_data'")
@@ -67,22 +68,29 @@ def _images(content: dict, path: Path) -> np.ndarray:
         raise DataError(
             f"{path}: data is {images.dtype} {list(images.shape)}; needed is uint8 [image, height, width, 3]"
         )
+    if len(images) == 0:
+        raise DataError(f"{path} holds no images: get it again")
     return images
 
 
-def _class_ids(content: dict, count: int, path: Path) -> list:
+def _class_ids(content: dict[str, Any], count: int, path: Path) -> list[Any]:
     if "labels" in content:
         ids = [as_text(label) for label in content["labels"]]
     elif "class_dict" in content:
         ids = _ids_from_indices(content["class_dict"], count, path)
     else:
         raise DataError(f"{path} has keys {sorted(map(str, content))}; needed are 'labels' or 'class_dict'")
+    for index, class_id in enumerate(ids):
+        if not isinstance(class_id, int | np.integer | str):
+            raise DataError(
+                f"{path}: label of image {index} is {type(class_id).__name__}; needed is a number or a name"
+            )
     if len(ids) != count:
         raise DataError(f"{path} has {count} images and {len(ids)} labels; needed is one label an image")
     return ids
 
 
-def _ids_from_indices(indices_by_class: dict, count: int, path: Path) -> list:
+def _ids_from_indices(indices_by_class: dict[str, Any], count: int, path: Path) -> list[Any]:
     ids: list[str | None] = [None] * count
     for name, indices in indices_by_class.items():
         for index in indices:
@@ -96,7 +104,7 @@ def _ids_from_indices(indices_by_class: dict, count: int, path: Path) -> list:
     return ids
 
 
-def _names(content: dict) -> dict:
+def _names(content: dict[str, Any]) -> dict[Any, str]:
     """Class names by id, where the file has them."""
     if "catname2label" in content:
         return {class_id: as_text(name) for name, class_id in content["catname2label"].items()}

@@ -1,5 +1,6 @@
 """`read_dataset`: look at what is at a path, pick its reader, read one split."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from implanting.config import MEMORY_BUDGET
@@ -10,8 +11,10 @@ from implanting.datasets.splits import SPLITS, split_name
 from implanting.errors import DataError
 from implanting.progress import Progress
 
-READERS = (cifar, pickles, ravi_csv, folders)
+FINDERS: tuple[Callable[[Path, Options], SplitReaders], ...] = (cifar.find, pickles.find, ravi_csv.find, folders.find)
 """In the order in which they are asked."""
+
+LOOKED_FOR = (cifar.LOOKED_FOR, pickles.LOOKED_FOR, ravi_csv.LOOKED_FOR, folders.LOOKED_FOR)
 
 KNOWN_SPLITS = (*SPLITS, *pickles.TRAIN_PHASES)
 
@@ -46,8 +49,7 @@ def read_dataset(
 def _find(path: Path, options: Options) -> SplitReaders:
     if not path.exists():
         raise DataError(f"{path} does not exist: check the path")
-    for reader in READERS:
-        if found := reader.find(path, options):
+    for find in FINDERS:
+        if found := find(path, options):
             return found
-    looked_for = "; ".join(reader.LOOKED_FOR for reader in READERS)
-    raise DataError(f"{path} is in no known format; looked for: {looked_for}")
+    raise DataError(f"{path} is in no known format; looked for: {'; '.join(LOOKED_FOR)}")

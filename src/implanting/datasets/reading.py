@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -65,6 +66,8 @@ def _read(name: str, listing: Listing, options: Options) -> ImageSet:
 
 
 def _check_present(name: str, listing: Listing, paths: Sequence[Path]) -> None:
+    if not paths and not listing.classes:
+        raise DataError(f"{name}: no images are listed; needed is at least one class with its images")
     if empty := [label for label, files in listing.classes.items() if not files]:
         raise DataError(
             f"{name}: {len(empty)} of {len(listing.classes)} listed classes have no images, such as '{empty[0]}': "
@@ -80,8 +83,8 @@ def _check_present(name: str, listing: Listing, paths: Sequence[Path]) -> None:
 def set_of_arrays(
     name: str,
     images: UInt8[np.ndarray, "image height width 3"],
-    class_ids: Sequence,
-    names: Mapping,
+    class_ids: Sequence[Any] | np.ndarray,
+    names: Mapping[Any, str],
     options: Options,
 ) -> ImageSet:
     """An `ImageSet` of decoded images; classes are numbered by sorted id and called by name, or else by their id."""

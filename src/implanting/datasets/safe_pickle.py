@@ -1,110 +1,23 @@
 """Pickles of arrays and plain containers, read without running anything that the file asks for.
 
-A pickle is a program. This reader answers its requests for numpy's constructors with stand-ins of its own that can
-only make arrays of numbers or text; every other name, and arrays of Python objects, are refused. Files of Python 2
-are read with their strings as bytes, which needs half the memory of decoding them.
+A pickle is a program. This reader answers its requests for numpy's constructors with stand-ins of our own; every
+other name, and arrays of Python objects, are refused. Files of Python 2 are read with their strings as bytes, which
+needs half the memory of decoding them.
 """
 
 import pickle
-from collections import OrderedDict
-from collections.abc import Callable
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-import numpy as np
-
+from implanting.datasets.stand_ins import ADMITTED, PickledArray, RefusalError
 from implanting.errors import DataError, UnsafePickle
-
-PLAIN_KINDS = "biufcSU"
-"""Kinds of numpy dtype without Python objects, fields or dates."""
 
 READING_FAULTS = (
     pickle.UnpicklingError, EOFError, AttributeError, ImportError, IndexError, KeyError, MemoryError, OverflowError,
-    TypeError, ValueError,
+    RecursionError, TypeError, ValueError,
 )  # fmt: skip
 """What damaged pickles raise."""
-
-
-class RefusalError(Exception):
-    """A stand-in was asked for something it does not make."""
-
-
-class StandIn:
-    """A callable that a pickle may call but not change (pickles can set attributes of what they name)."""
-
-    __slots__ = ("call",)
-
-    def __init__(self, call: Callable) -> None:
-        self.call = call
-
-    def __call__(self, *arguments: Any) -> Any:
-        return self.call(*arguments)
-
-    def __setstate__(self, state: Any) -> None:
-        raise RefusalError("changing what the pickle names")
-
-
-class PickledDtype:
-    """What `numpy.dtype` makes in a pickle: the code first, then the state, of which only the byte order is taken."""
-
-    __slots__ = ("dtype",)
-
-    def __init__(self, code: str | bytes, *_: Any) -> None:
-        self.dtype = np.dtype(code.decode("ascii") if isinstance(code, bytes) else code)
-        if self.dtype.kind not in PLAIN_KINDS:
-            raise RefusalError(f"numpy array of dtype {self.dtype}")
-
-    def __setstate__(self, state: tuple) -> None:
-        if any(part is not None for part in state[2:5]):
-            raise RefusalError("numpy array of structures")
-        order = state[1].decode("ascii") if isinstance(state[1], bytes) else state[1]
-        self.dtype = self.dtype.newbyteorder(order)
-
-
-class PickledArray:
-    """What `numpy.core.multiarray._reconstruct` makes in a pickle: empty first, then filled by its state."""
-
-    __slots__ = ("array",)
-
-    def __setstate__(self, state: tuple) -> None:
-        _, shape, pickled, fortran, raw = state
-        if not isinstance(raw, bytes):
-            raise RefusalError("numpy array of Python objects")
-        self.array = np.empty(0, np.uint8)
-        self.array.__setstate__((1, tuple(shape), pickled.dtype, bool(fortran), raw))  # shares the bytes
-
-
-def array_from_buffer(buffer: bytes | bytearray, pickled: PickledDtype, shape: tuple, order: str) -> np.ndarray:
-    """What protocol 5 asks for in place of `_reconstruct`."""
-    return np.frombuffer(buffer, pickled.dtype).reshape(shape, order=order)
-
-
-def scalar(pickled: PickledDtype, raw: bytes) -> Any:
-    """A single number, such as a label."""
-    return np.frombuffer(raw, pickled.dtype, count=1)[0]
-
-
-def encode(text: str, encoding: str = "latin1") -> bytes:
-    """How Python 3 writes bytes in the old protocols."""
-    if encoding not in ("latin1", "latin-1"):
-        raise RefusalError(f"_codecs.encode to {encoding}")
-    return text.encode("latin1")
-
-
-NUMPY = {"_reconstruct": StandIn(lambda *_: PickledArray()), "scalar": StandIn(scalar)}
-BUILTINS = {kind.__name__: kind for kind in (set, frozenset, bytearray, bytes)}
-ADMITTED: dict[str, dict[str, Callable]] = {
-    "numpy": {"ndarray": StandIn(PickledArray), "dtype": StandIn(PickledDtype)},
-    "numpy.core.multiarray": NUMPY,
-    "numpy._core.multiarray": NUMPY,
-    "numpy.core.numeric": {"_frombuffer": StandIn(array_from_buffer)},
-    "numpy._core.numeric": {"_frombuffer": StandIn(array_from_buffer)},
-    "_codecs": {"encode": StandIn(encode)},
-    "collections": {"OrderedDict": OrderedDict},
-    "builtins": BUILTINS,
-    "__builtin__": BUILTINS,
-}
-"""All that a pickle may name."""
 
 
 class Reader(pickle.Unpickler):
@@ -123,17 +36,17 @@ def load_pickle(path: Path) -> Any:
         return load_pickle_from(file, str(path))
 
 
-def load_pickle_from(file: BinaryIO, name: str) -> Any:
+def load_pickle_from(file: BufferedReader, name: str) -> Any:
     """The same from an open file; `name` is for messages."""
     try:
         return _unwrap(Reader(file, encoding="bytes").load())
-    except RefusalError as refused:
+    except RefusalError as refusal:
         raise UnsafePickle(
-            f"{name} asks for {refused}; data sets need only arrays and plain containers, so nothing of it was run: "
+            f"{name} asks for {refusal}; data sets need only arrays and plain containers, so nothing of it was run: "
             "get the file from a source you trust"
         ) from None
     except READING_FAULTS as fault:
-        raise DataError(f"{name} is not a pickle, or is truncated ({fault}): get it again") from fault
+        raise DataError(f"{name} is not a pickle, or is damaged or truncated ({fault}): get it again") from fault
 
 
 def as_text(value: Any) -> Any:

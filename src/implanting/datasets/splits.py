@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 
@@ -58,7 +58,7 @@ def split_by_seed(names: Sequence[str], seed: int) -> ClassLists:
     return {split: sorted(classes) for split, classes in lists.items() if classes}
 
 
-def check_lists(lists: Mapping[str, Sequence[str] | Mapping], where: str) -> None:
+def check_lists(lists: Mapping[str, Iterable[str]], where: str) -> None:
     """Raise if a class stands in two splits."""
     home: dict[str, str] = {}
     for split, classes in lists.items():
@@ -114,10 +114,7 @@ def _from_csv(path: Path) -> ClassLists:
 
 
 def _grouped(pairs: Sequence[tuple[str, str]], path: Path) -> ClassLists:
-    if unknown := sorted({split for _, split in pairs} - set(SPLITS)):
+    found = {split for _, split in pairs}
+    if unknown := sorted(found - set(SPLITS)):
         raise DataError(f"{path} has split '{unknown[0]}'; needed is one of {', '.join(SPLITS)}")
-    return {
-        split: sorted({name for name, home in pairs if home == split})
-        for split in SPLITS
-        if split in dict(pairs).values()
-    }
+    return {split: sorted({name for name, home in pairs if home == split}) for split in SPLITS if split in found}

@@ -8,6 +8,8 @@ its size, which Pillow calls draft mode.
 import io
 import os
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +34,7 @@ SIXTEEN_TO_EIGHT = 257
 UPRIGHT, LYING = 1, (5, 6, 7, 8)
 """EXIF orientations: nothing to do; height and width change places."""
 
-ImageSource = str | os.PathLike | bytes | Image.Image | np.ndarray
+ImageSource = str | os.PathLike[str] | bytes | Image.Image | np.ndarray
 
 DECODING_FAULTS = (OSError, SyntaxError, ValueError, EOFError, IndexError, struct.error)
 """What Pillow raises for damaged files, by format."""
@@ -45,9 +47,9 @@ def decode(source: ImageSource, size: int | None = None) -> Image.Image:
     """
     if isinstance(source, np.ndarray):
         return Image.fromarray(_checked_array(source)).convert("RGB")
-    name = _name(source)
     if isinstance(source, Image.Image):
-        return _decode(source, name)
+        return _decode(source, "the image given")
+    name = _name(source)
     with _open(source, name) as image:
         if size is not None:
             image.draft(None, (DRAFT_MARGIN * size, DRAFT_MARGIN * size))
@@ -56,32 +58,37 @@ def decode(source: ImageSource, size: int | None = None) -> Image.Image:
 
 def _decode(image: Image.Image, name: str) -> Image.Image:
     _check_pixels(image, name)
-    try:
+    with _faults_named(name):
         image.load()
         upright = ImageOps.exif_transpose(image) if _orientation(image) != UPRIGHT else image
         return _to_rgb(upright, name)
+
+
+@contextmanager
+def _faults_named(name: str) -> Iterator[None]:
+    try:
+        yield
     except DECODING_FAULTS as fault:
         raise ImageError(f"{name} is damaged or truncated ({fault}): replace or remove it") from fault
 
 
 def stored_size(path: Path) -> tuple[int, int]:
     """Height and width of the upright image, from the file's header alone."""
-    with _open(path, _name(path)) as image:
+    name = _name(path)
+    with _open(path, name) as image, _faults_named(name):
         width, height = image.size
         return (width, height) if _orientation(image) in LYING else (height, width)
 
 
 def _orientation(image: Image.Image) -> int:
-    return image.getexif().get(ExifTags.Base.Orientation, UPRIGHT)
+    return int(image.getexif().get(ExifTags.Base.Orientation, UPRIGHT))
 
 
-def _name(source: ImageSource) -> str:
-    if isinstance(source, bytes):
-        return f"the image given as {len(source)} bytes"
-    return "the image given" if isinstance(source, Image.Image) else f"image {os.fspath(source)}"
+def _name(source: str | os.PathLike[str] | bytes) -> str:
+    return f"the image given as {len(source)} bytes" if isinstance(source, bytes) else f"image {os.fspath(source)}"
 
 
-def _open(source: str | os.PathLike | bytes, name: str) -> Image.Image:
+def _open(source: str | os.PathLike[str] | bytes, name: str) -> Image.Image:
     try:
         return Image.open(io.BytesIO(source) if isinstance(source, bytes) else source)
     except FileNotFoundError:
@@ -94,7 +101,7 @@ def _open(source: str | os.PathLike | bytes, name: str) -> Image.Image:
         raise ImageError(f"{name} cannot be opened ({fault}): replace or remove it") from fault
 
 
-def _content(source: str | os.PathLike | bytes) -> str:
+def _content(source: str | os.PathLike[str] | bytes) -> str:
     length = len(source) if isinstance(source, bytes) else Path(source).stat().st_size
     return "it is empty" if length == 0 else f"{length} bytes of another kind"
 

@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -17,6 +18,9 @@ from implanting.errors import DataError
 from implanting.images.decoding import decode, stored_size
 from implanting.images.resizing import RESIZING, load, resize
 from implanting.progress import Progress, silent
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 AS_STORED = "as stored"
 """The `resizing` of images that were not resized."""
@@ -57,9 +61,9 @@ def resize_all(
     progress: Progress | None = None,
     budget: int = MEMORY_BUDGET,
 ) -> tuple[UInt8[Tensor, "image new_height new_width 3"], str]:
-    """Decoded images by the same rule; without copying where nothing is to be resized."""
+    """Decoded images by the same rule; as a rule without copying where nothing is to be resized."""
     if size is None or images.shape[1:3] == (size, size):
-        return torch.from_numpy(images), AS_STORED
+        return torch.from_numpy(np.require(images, requirements=["C", "W"])), AS_STORED
 
     def read(index: int) -> np.ndarray:
         return resize(Image.fromarray(images[index]), size)
@@ -86,8 +90,9 @@ def allocate(shape: Sequence[int], budget: int = MEMORY_BUDGET) -> np.ndarray:
 
 def _common_size(paths: Sequence[Path], progress: Progress) -> tuple[int, int]:
     """Height and width of all images, or (0, 0) if they differ."""
-    sizes = set(progress(_threaded(stored_size, paths), "looking at image sizes", len(paths)))
-    return sizes.pop() if len(sizes) == 1 else (0, 0)
+    sizes = iter(progress(_threaded(stored_size, paths), "comparing image sizes", len(paths)))
+    first = next(sizes, (0, 0))
+    return first if all(size == first for size in sizes) else (0, 0)
 
 
 def _fill(images: np.ndarray, read: Callable[[int], np.ndarray], progress: Progress, description: str) -> np.ndarray:
@@ -99,6 +104,6 @@ def _fill(images: np.ndarray, read: Callable[[int], np.ndarray], progress: Progr
     return images
 
 
-def _threaded(function: Callable, items: Sequence) -> Iterable:
+def _threaded(function: Callable[[Item], Result], items: Sequence[Item]) -> Iterable[Result]:
     with ThreadPoolExecutor(THREADS) as threads:
         yield from threads.map(function, items)

@@ -24,7 +24,10 @@ class Normalisation:
         """
         count, height, width, _ = images.shape
         rows = images.reshape(count, height, width * 3).to(torch.float32)
-        mean, std = (torch.tensor(values, device=images.device).repeat(width) for values in (self.mean, self.std))
+        mean, std = (
+            torch.tensor(values, dtype=torch.float32, device=images.device).repeat(width)
+            for values in (self.mean, self.std)
+        )
         torch.addcmul(-mean / std, rows, 1 / (255 * std), out=rows)
         return rows.view(count, height, width, 3).permute(0, 3, 1, 2)
 
@@ -42,7 +45,7 @@ class Normalisation:
 def histogram(images: UInt8[Tensor, "image height width 3"]) -> Int64[Tensor, "3 256"]:
     """How often each channel has each value; in chunks, so that memory stays flat."""
     counts = torch.zeros(3, 256, dtype=torch.int64)
-    for chunk in images.reshape(-1, 3).split(CHUNK):
+    for chunk in images.reshape(-1, 3).split(CHUNK):  # type: ignore[no-untyped-call]
         for channel in range(3):
             counts[channel] += torch.bincount(chunk[:, channel], minlength=256).cpu()
     return counts

@@ -6,8 +6,8 @@ from PIL import Image
 
 from implanting.images.decoding import ImageSource, decode
 
-RESIZING = "centre square, antialiased bilinear"
-"""The rule, as TADAM has it for miniImageNet: the largest centred square is scaled to the size."""
+RESIZING = "shorter side to size, antialiased bilinear, centre crop"
+"""The rule, which is TADAM's for miniImageNet but for the order of its steps."""
 
 
 def resize(image: Image.Image, size: int) -> UInt8[np.ndarray, "{size} {size} 3"]:

@@ -1,0 +1,83 @@
+"""Training speed of stage 1 against the usual loop, and where its time goes."""
+
+import dataclasses
+import time
+from collections import defaultdict
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from implanting.batches import batch
+from implanting.bench.timing import best_seconds
+from implanting.bench.usual_loop import UsualLoop
+from implanting.config import NetworkConfig
+from implanting.datasets import ImageSet
+from implanting.pretraining import train_step
+from implanting.progress import Progress, silent
+from implanting.recipes import RECIPES
+from implanting.run import Run, prepare
+
+KINDS = {
+    "convolutions": ("convolution", "conv2d"),
+    "batch norm": ("batch_norm",),
+    "swish": ("silu",),
+    "pooling": ("max_pool",),
+    "optimiser": ("sgd", "_foreach", "_fused"),
+}
+"""Parts of an operator's name by which the profile is added up."""
+
+
+def random_images(count: int = 2_048, size: int = 32, classes: int = 60) -> ImageSet:
+    """Images of noise: what they show makes no difference to the speed."""
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randint(0, 256, (count, size, size, 3), dtype=torch.uint8, generator=generator)
+    names = tuple(str(number) for number in range(classes))
+    return ImageSet(images, torch.arange(count) % classes, names, "noise", "as stored")
+
+
+def start(width: int, images: ImageSet, batch_size: int) -> Run:
+    """A run of the `cpu` recipe at another width."""
+    recipe = RECIPES["cpu"].config
+    config = dataclasses.replace(recipe, architecture=NetworkConfig(width=width), batch_size=batch_size)
+    run = prepare(config, images, None, torch.device("cpu"))
+    run.model.train()
+    return run
+
+
+def compare(width: int, batch_size: int, steps: int, rounds: int, progress: Progress = silent) -> dict[str, Any]:
+    """Images a second of our step and of the usual loop, taking turns."""
+    images = random_images()
+    run = start(width, images, batch_size)
+
+    def ours() -> None:
+        for _ in range(steps):
+            train_step(run, run.model)
+
+    seconds = best_seconds({"ours": ours, "usual": UsualLoop(run.config, images, steps)}, rounds, progress)
+    speed = {name: steps * batch_size / value for name, value in seconds.items()}
+    return {"width": width, **speed, "ratio": speed["ours"] / speed["usual"], **shares(run)}
+
+
+def shares(run: Run, steps: int = 4) -> dict[str, Any]:
+    """Where the time of a step goes, by the profiler's own time of each operator."""
+    began = time.perf_counter()
+    for step in range(steps):
+        run.description.normalisation(
+            batch(run.images, run.config.augment, run.config.batch_size, run.config.seed, step)[0]
+        )
+    augmentation = time.perf_counter() - began
+    with profile(activities=[ProfilerActivity.CPU]) as profiled:
+        began = time.perf_counter()
+        for _ in range(steps):
+            train_step(run, run.model)
+        total = time.perf_counter() - began
+    spent: dict[str, float] = defaultdict(float)
+    for event in profiled.key_averages():
+        for kind, names in KINDS.items():
+            if any(name in event.key.lower() for name in names):
+                spent[kind] += event.self_cpu_time_total / 1e6
+                break
+    spent["augmentation and normalisation"] = augmentation
+    result = {kind: seconds / total for kind, seconds in spent.items()}
+    return {"shares": {**result, "other": 1 - sum(result.values())}}

@@ -1,0 +1,87 @@
+import json
+
+import pytest
+import torch
+from toys import noise, same, tiny_config, toy_base
+
+from implanting import base as base_module
+from implanting.base import BaseDescription, build, load_base, save_base, weights
+from implanting.config import NetworkConfig
+from implanting.errors import CheckpointError, ImageTooSmall
+
+ARCHITECTURES = [NetworkConfig("resnet12", 2), NetworkConfig("c128f", 3), NetworkConfig("resnet12", 2, wide=True)]
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("pooling", ["dense", "flatten"])
+def test_a_saved_base_comes_back_bit_by_bit(tmp_path, architecture, pooling):
+    base = toy_base(architecture=architecture, pooling=pooling)
+    save_base(tmp_path / "base", base.network, base.classifier, base.description, {"optimizer.0.x": torch.ones(2)})
+    loaded = load_base(str(tmp_path / "base"))
+    assert same(weights(loaded.network, loaded.classifier), weights(base.network, base.classifier))
+    assert loaded.description == base.description
+    assert loaded.tau == base.tau
+    images = noise(2, 32, 32, 3)
+    assert torch.equal(loaded.embed(images), base.embed(images))
+
+
+def test_a_description_survives_json():
+    description = toy_base().description
+    assert BaseDescription.from_document(json.loads(json.dumps(description.document()))) == description
+
+
+def test_a_base_is_frozen():
+    base = toy_base()
+    for part in (base.network, base.classifier):
+        assert not any(weight.requires_grad for weight in part.parameters())
+        assert not any(module.training for module in part.modules())
+
+
+def test_embedding_changes_nothing():
+    base, images = toy_base(), noise(5, 32, 32, 3)
+    before = {name: tensor.clone() for name, tensor in weights(base.network, base.classifier).items()}
+    pixels = images.clone()
+    first = base.embed(images)
+    assert torch.equal(base.embed(images), first)
+    assert same(weights(base.network, base.classifier), before)
+    assert torch.equal(images, pixels)
+
+
+def test_batches_embed_as_single_images_do(monkeypatch):
+    monkeypatch.setattr(base_module, "BATCH", 4)
+    base, images = toy_base(), noise(11, 32, 48, 3)
+    together = base.embed(images)
+    assert together.shape == (11, 6, base.network.dim)
+    for number in range(11):
+        torch.testing.assert_close(together[number : number + 1], base.embed(images[number : number + 1]))
+
+
+def test_images_are_normalised_before_they_are_embedded():
+    base, image = toy_base(), noise(1, 32, 32, 3)
+    mean, std = (torch.tensor(values).view(3, 1, 1) for values in ((0.4, 0.5, 0.6), (0.2, 0.25, 0.3)))
+    maps = base.network((image.permute(0, 3, 1, 2) / 255 - mean) / std)
+    torch.testing.assert_close(base.embed(image)[0], maps[0].flatten(1).T, rtol=1e-4, atol=1e-5)
+
+
+def test_too_small_an_image_is_refused():
+    with pytest.raises(ImageTooSmall):
+        toy_base().embed(noise(1, 15, 32, 3))
+
+
+def test_initial_weights_are_those_of_the_seed_and_leave_torch_alone():
+    torch.manual_seed(3)
+    expected = torch.rand(1)
+    torch.manual_seed(3)
+    first, again, other = (weights(*build(tiny_config(seed=seed), 3, (32, 32))) for seed in (1, 1, 2))
+    assert torch.equal(torch.rand(1), expected)
+    assert same(first, again)
+    assert not same(first, other)
+
+
+def test_a_base_with_a_tensor_missing_is_refused(tmp_path):
+    base = toy_base()
+    tensors = weights(base.network, base.classifier)
+    del tensors["network.blocks.0.conv1.weight"]
+    base_module.write_checkpoint(tmp_path / "base", "base", base.description.document(), tensors)
+    with pytest.raises(CheckpointError, match="base"):
+        load_base(tmp_path / "base")

@@ -1,0 +1,77 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from toys import coloured, toy_base
+
+from implanting.config import TaskConfig
+from implanting.errors import ConfigError
+from implanting.evaluation import Estimate, Result, evaluate, evaluate_embedded
+from implanting.inference import PrototypeClassifier, right_answers
+from implanting.tasks import draw_tasks
+
+
+def test_interval_formula():
+    values = [0.5, 0.7, 0.9, 0.3]
+    mean = sum(values) / 4
+    deviation = math.sqrt(sum((value - mean) ** 2 for value in values) / 3)
+    estimate = Estimate.of(np.array(values))
+    assert estimate.mean == pytest.approx(mean)
+    assert estimate.interval == pytest.approx(1.96 * deviation / 2)
+    assert estimate.tasks == 4
+    assert str(estimate) == "60.00 ± 25.30"
+
+
+def test_one_task_has_no_interval():
+    assert math.isnan(Estimate.of(np.array([0.5])).interval)
+
+
+def test_the_interval_covers_the_truth_at_its_rate():
+    accuracies = np.random.default_rng(0).binomial(150, 0.6, size=(2000, 100)) / 150
+    estimates = [Estimate.of(row) for row in accuracies]
+    covered = np.mean([abs(estimate.mean - 0.6) <= estimate.interval for estimate in estimates])
+    assert 0.935 < covered < 0.96
+
+
+def result(per_task: list[float], **changes: int) -> Result:
+    return Result("toy", TaskConfig(tasks=len(per_task), **changes), np.array(per_task))
+
+
+def test_gain_is_the_paired_difference():
+    ours, theirs = result([0.9, 0.5, 0.7]), result([0.8, 0.4, 0.6])
+    gain = ours.gain_over(theirs)
+    assert gain.mean == pytest.approx(0.1)
+    assert gain.interval == pytest.approx(0, abs=1e-12)  # each task gains the same, though tasks differ much
+    assert (ours.mean, ours.interval) == (ours.estimate.mean, ours.estimate.interval)
+    assert ours.interval > 0.2
+
+
+@pytest.mark.parametrize("other", [result([0.5] * 3, seed=1), result([0.5] * 3, shot=1), result([0.5] * 4)])
+def test_gain_over_other_tasks_is_refused(other):
+    with pytest.raises(ConfigError, match="same tasks"):
+        result([0.5] * 3).gain_over(other)
+
+
+def test_accuracy_of_a_task_is_the_share_of_its_right_answers():
+    images = coloured(classes=4, per_class=8)
+    config = TaskConfig(way=3, shot=2, queries=4, tasks=20)
+    tasks = draw_tasks(images, config)
+    phi = images.images.float().mean((1, 2))[:, None, :] + torch.randn(32, 1, 3) * 30
+    classify = PrototypeClassifier("gap", "gap", 1.0)
+    right = right_answers(phi, tasks, classify)
+    per_task = evaluate_embedded(phi, tasks, config, classify).per_task
+    assert per_task.tolist() == pytest.approx([sum(map(sum, task)) / 12 for task in right.tolist()])
+    assert len(set(per_task.tolist())) > 1
+
+
+def test_evaluate_puts_the_parts_together():
+    base, images = toy_base(size=16), coloured(classes=4, per_class=8)
+    result = evaluate(base, images, way=3, shot=2, queries=4, tasks=20, seed=5, query_pooling="gmp")
+    config = TaskConfig(3, 2, 4, 20, 5)
+    classify = PrototypeClassifier("gap", "gmp", base.tau)
+    expected = evaluate_embedded(base.embed(images.images), draw_tasks(images, config), config, classify)
+    assert result.config == config
+    assert result.method == "gap supports, gmp queries"
+    assert result.per_task.tolist() == expected.per_task.tolist()
+    assert result.mean > 0.4  # colours are easy to tell apart, even for random weights

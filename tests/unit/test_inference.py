@@ -1,0 +1,85 @@
+import itertools
+
+import pytest
+import torch
+from toys import labelled, seeded
+from torch import Tensor
+
+from implanting.config import TaskConfig
+from implanting.config import TestPooling as PoolingAtTest  # pytest would take it for tests
+from implanting.inference import TASKS_AT_ONCE, PrototypeClassifier, prototype_classifier, right_answers
+from implanting.tasks import Tasks, draw_tasks
+
+LABELS = [number % 4 for number in range(40)]
+TASKS = draw_tasks(labelled(LABELS), TaskConfig(way=3, shot=2, queries=4, tasks=TASKS_AT_ONCE + 6))
+PHI = (torch.randn(4, 6, 5, generator=seeded(1))[LABELS] + torch.randn(40, 6, 5, generator=seeded(2))).abs()
+"""Features of 40 images of 4 classes that are neither hopeless nor easy: 6 locations of 5 features."""
+
+
+def unit(vector: Tensor) -> Tensor:
+    return vector / vector.norm()
+
+
+def pooled(phi: Tensor, pooling: str) -> list[Tensor]:
+    if pooling == "dense":
+        return list(phi)
+    return [{"gap": phi.mean(0), "gmp": phi.max(0).values, "flatten": phi.flatten()}[pooling]]
+
+
+def naive_answer(phi: Tensor, vectors: list[Tensor], pooling: str, tau: float) -> int:
+    votes = torch.zeros(len(vectors))
+    for location in pooled(phi, pooling):
+        scores = torch.stack([tau * unit(location) @ unit(vector) for vector in vectors])
+        votes += scores.exp() / scores.exp().sum()
+    return int(votes.argmax())
+
+
+def naive_right(tasks: Tasks, support_pooling: str, query_pooling: str, tau: float) -> list[list[list[bool]]]:
+    right = []
+    for support, query in zip(tasks.support, tasks.query, strict=True):
+        vectors = [torch.stack([pooled(PHI[image], support_pooling)[0] for image in images]).mean(0) for images in support]
+        answers = [[naive_answer(PHI[image], vectors, query_pooling, tau) for image in images] for images in query]
+        right.append([[answer == way for answer in row] for way, row in enumerate(answers)])
+    return right
+
+
+POOLINGS = [*itertools.product(["gap", "gmp"], ["gap", "gmp", "dense"]), ("flatten", "flatten")]
+
+
+@pytest.mark.parametrize(("support", "query"), POOLINGS)
+def test_right_answers_against_a_loop_over_tasks_and_queries(support, query):
+    right = right_answers(PHI, TASKS, PrototypeClassifier(support, query, 10.0))
+    assert right.tolist() == naive_right(TASKS, support, query, 10.0)
+    assert 0.4 < right.float().mean() < 0.98
+
+
+def test_probabilities_of_a_task_one_can_draw():
+    # Two classes, east and north; a query to the north-north-east.
+    support = torch.tensor([[1.0, 0.0], [0.0, 3.0]]).view(1, 2, 1, 1, 2)
+    query = torch.tensor([0.6, 0.8]).view(1, 1, 1, 2)
+    expected = torch.softmax(torch.tensor([6.0, 8.0]), -1)
+    torch.testing.assert_close(PrototypeClassifier("gap", "gap", 10.0)(support, query)[0, 0], expected)
+
+
+def test_tau_matters_for_dense_queries_only():
+    def answers(pooling: str, tau: float) -> Tensor:
+        return right_answers(PHI, TASKS, PrototypeClassifier("gap", pooling, tau))
+
+    assert torch.equal(answers("gap", 1.0), answers("gap", 50.0))
+    assert not torch.equal(answers("dense", 1.0), answers("dense", 50.0))
+
+
+@pytest.mark.parametrize(
+    ("trained", "test", "expected"),
+    [
+        ("dense", PoolingAtTest(), ("gap", "dense")),
+        ("gap", PoolingAtTest(), ("gap", "gap")),
+        ("gmp", PoolingAtTest(), ("gap", "gap")),
+        ("dense", PoolingAtTest("gmp", "gap"), ("gmp", "gap")),
+        ("flatten", PoolingAtTest("gmp", "gap"), ("flatten", "flatten")),
+    ],
+)
+def test_how_a_base_is_tested(trained, test, expected):
+    classify = prototype_classifier(trained, 7.0, test)
+    assert (classify.support_pooling, classify.query_pooling, classify.tau) == (*expected, 7.0)
+    assert str(classify) == f"{expected[0]} supports, {expected[1]} queries"

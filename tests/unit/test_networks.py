@@ -1,0 +1,136 @@
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from toys import seeded, unsettle
+from torch import Tensor, nn
+
+from implanting.config import NetworkConfig
+from implanting.errors import ImageTooSmall
+from implanting.networks import ResidualBlock, build_network, c128f, convolution, resnet12
+
+
+def count(module: nn.Module) -> int:
+    return sum(weight.numel() for weight in module.parameters())
+
+
+def images(*size: int) -> Tensor:
+    return torch.randn(2, 3, *size, generator=seeded())
+
+
+@pytest.mark.parametrize(
+    ("config", "parameters"),
+    [
+        (NetworkConfig("resnet12"), 7_996_800),
+        (NetworkConfig("c128f"), 260_544),
+        (NetworkConfig("resnet12", wide=True), 8_337_408),
+    ],
+)
+def test_parameter_counts_of_the_paper(config, parameters):
+    assert count(build_network(config)) == parameters
+
+
+def test_parameters_of_each_residual_block():
+    assert [count(block) for block in resnet12().blocks] == [76_160, 377_856, 1_509_376, 6_033_408]
+
+
+@pytest.mark.parametrize(("size", "sides"), [(84, [42, 21, 10, 5]), (32, [16, 8, 4, 2])])
+@pytest.mark.parametrize(("build", "channels"), [(resnet12, [4, 8, 16, 32]), (c128f, [4, 4, 8, 8])])
+def test_map_of_each_block(build, channels, size, sides):
+    network = build(4).eval()
+    for leave, shape in enumerate(zip(channels, sides, sides, strict=True), start=1):
+        assert network(images(size, size), leave=leave).shape == (2, *shape)
+    assert network.map_size(size, size) == (sides[-1], sides[-1])
+    assert network.dim == channels[-1]
+
+
+def naive_norm(x: Tensor, norm: nn.BatchNorm2d) -> Tensor:
+    channels = []
+    for channel in range(x.shape[1]):
+        mean, variance = norm.running_mean[channel], norm.running_var[channel]
+        normalised = (x[:, channel] - mean) / math.sqrt(variance + norm.eps)
+        channels.append(norm.weight[channel] * normalised + norm.bias[channel])
+    return torch.stack(channels, 1)
+
+
+def naive_swish(x: Tensor) -> Tensor:
+    return x / (1 + torch.exp(-x))
+
+
+def naive_pool(x: Tensor) -> Tensor:
+    rows, columns = x.shape[2] // 2, x.shape[3] // 2
+    output = torch.empty(*x.shape[:2], rows, columns)
+    for row in range(rows):
+        for column in range(columns):
+            output[:, :, row, column] = x[:, :, 2 * row : 2 * row + 2, 2 * column : 2 * column + 2].amax((2, 3))
+    return output
+
+
+def naive_block(x: Tensor, block: ResidualBlock) -> list[Tensor]:
+    a1 = naive_swish(naive_norm(F.conv2d(x, block.conv1.weight, padding=1), block.norm1))
+    a2 = naive_swish(naive_norm(F.conv2d(a1, block.conv2.weight, padding=1), block.norm2))
+    u3 = naive_norm(F.conv2d(a2, block.conv3.weight, padding=1), block.norm3)
+    shortcut = naive_norm(F.conv2d(x, block.shortcut.weight), block.shortcut_norm)
+    return [a1, a2, naive_pool(naive_swish(u3 + shortcut))]
+
+
+@torch.no_grad()
+def test_residual_block_equals_the_specification_written_out():
+    block = ResidualBlock(3, 5).eval()
+    unsettle(block)
+    x = images(7, 10)
+    for actual, expected in zip(block.activations(x), naive_block(x, block), strict=True):
+        torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("build", [resnet12, c128f])
+@pytest.mark.parametrize("block", range(5))
+def test_entering_midway_equals_the_whole(build, block):
+    network = build(2).eval()
+    x = images(37, 50)
+    assert torch.equal(network(network(x, leave=block), enter=block), network(x))
+
+
+@torch.no_grad()
+def test_activations_of_the_last_block():
+    network = resnet12(2).eval()
+    z = network(images(84, 84), leave=3)
+    a1, a2, a3 = network.blocks[3].activations(z)
+    assert a1.shape == a2.shape == (2, 16, 10, 10)
+    assert a3.shape == (2, 16, 5, 5)
+    assert torch.equal(a3, network.blocks[3](z))
+
+
+@pytest.mark.parametrize("build", [resnet12, c128f])
+def test_odd_sizes_are_pooled_rounding_down(build):
+    network = build(2).eval()
+    assert network(images(37, 50)).shape[2:] == network.map_size(37, 50) == (2, 3)
+
+
+@pytest.mark.parametrize("size", [(15, 40), (40, 15)])
+def test_too_small_an_image_is_refused(size):
+    assert resnet12(1).map_size(16, 16) == (1, 1)
+    with pytest.raises(ImageTooSmall, match=r"15.*16 x 16"):
+        resnet12(1).map_size(*size)
+
+
+@torch.no_grad()
+def test_only_the_last_block_of_c128f_is_without_relu():
+    network = c128f(4).eval()
+    unsettle(network)
+    smallest = [network(images(64, 64), leave=leave).min() for leave in range(1, 5)]
+    assert all(value >= 0 for value in smallest[:3])
+    assert smallest[3] < 0
+
+
+def test_wide_widens_the_last_block_only():
+    network = resnet12(4, wide=True)
+    assert [block.conv3.out_channels for block in network.blocks] == [4, 8, 16, 32 + 16]
+    assert network.dim == 48
+
+
+def test_convolutions_begin_with_fan_out():
+    weight = convolution(64, 32, 3).weight
+    assert weight.std().item() == pytest.approx(math.sqrt(2 / (9 * 32)), rel=0.03)
