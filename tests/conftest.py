@@ -2,12 +2,10 @@
 
 import os
 
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch is loaded; threads that wait do not spin
+os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # read when torch is loaded: threads that wait must not spin
 
+import torch
 from jaxtyping import install_import_hook
 
 install_import_hook("implanting", "beartype.beartype")  # before anything of implanting is imported
-
-import torch
-
 torch.set_num_threads(1)

@@ -13,6 +13,7 @@ from torch import Tensor
 from implanting.checkpoint import read_checkpoint, write_checkpoint
 from implanting.classifiers import CosineClassifier
 from implanting.config import PretrainConfig, config_from_dict
+from implanting.errors import CheckpointError, ConfigError
 from implanting.images import Normalisation
 from implanting.networks import Network, build_network
 from implanting.progress import Progress, silent
@@ -120,13 +121,17 @@ def weights(network: Network, classifier: CosineClassifier) -> dict[str, Tensor]
     return {f"{part}.{name}": value for part, module in parts.items() for name, value in module.state_dict().items()}
 
 
-def load_weights(network: Network, classifier: CosineClassifier, tensors: Mapping[str, Tensor]) -> None:
+def load_weights(network: Network, classifier: CosineClassifier, tensors: Mapping[str, Tensor], path: Path) -> None:
     """The inverse of `weights`, in place; further tensors are left alone."""
     for part, module in {"network": network, "classifier": classifier}.items():
         prefix = f"{part}."
-        module.load_state_dict(
-            {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
-        )
+        own = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+        try:
+            module.load_state_dict(own)
+        except RuntimeError as error:
+            raise CheckpointError(
+                f"{path} is damaged: the tensors of its {part} do not fit its configuration; copy it anew"
+            ) from error
 
 
 KIND = "base"
@@ -144,10 +149,18 @@ def save_base(
     write_checkpoint(path, KIND, description.document(), {**weights(network, classifier), **(further or {})})
 
 
+def read_base(path: Path) -> tuple[BaseDescription, dict[str, Tensor]]:
+    """The description and the tensors of a base network's checkpoint."""
+    document, tensors = read_checkpoint(path, KIND)
+    try:
+        return BaseDescription.from_document(document), tensors
+    except (KeyError, TypeError, AttributeError, ConfigError) as error:
+        raise CheckpointError(f"{path} is damaged: its description cannot be read ({error!r}); train again") from error
+
+
 def load_base(path: str | Path, device: str = "cpu") -> BaseNetwork:
     """The base network of a checkpoint; no flags are needed."""
-    document, tensors = read_checkpoint(Path(path), KIND)
-    description = BaseDescription.from_document(document)
+    description, tensors = read_base(Path(path))
     network, classifier = build(description.config, len(description.class_names), description.image_size)
-    load_weights(network, classifier, tensors)
+    load_weights(network, classifier, tensors, Path(path))
     return BaseNetwork(network.to(device), classifier.to(device), description)

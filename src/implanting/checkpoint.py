@@ -66,13 +66,15 @@ def read_checkpoint(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Te
 
 def read_document(path: Path, kind: str, metadata: Mapping[str, str]) -> dict[str, Any]:
     """The JSON document of a file's header, checked for being ours, of a known format and of the kind wanted."""
-    if KEY not in metadata:
-        raise CheckpointError(f"{path} is a safetensors file, but not one of implanting: its header names no format")
-    document: dict[str, Any] = json.loads(metadata[KEY])
-    if document["format"] > FORMAT:
+    try:
+        document: dict[str, Any] = json.loads(metadata[KEY])
+        found, found_kind = document["format"], document["kind"]
+    except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(
-            f"{path} has format {document['format']}; this version reads up to {FORMAT}: update implanting"
-        )
-    if document["kind"] != kind:
-        raise CheckpointError(f"{path} holds a {document['kind']}; a {kind} is needed here")
+            f"{path} is a safetensors file, but not one of implanting: its header names no format and kind"
+        ) from error
+    if found > FORMAT:
+        raise CheckpointError(f"{path} has format {found}; this version reads up to {FORMAT}: update implanting")
+    if found_kind != kind:
+        raise CheckpointError(f"{path} holds a {found_kind}; a {kind} is needed here")
     return document

@@ -17,7 +17,21 @@ WIDE_CHANNELS = 16
 MEMORY_BUDGET = 4 * 2**30
 """Bytes of decoded images kept in memory; a larger set is memory-mapped from a temporary file."""
 
+SEEDS = 2**32
+"""Seeds are 0 .. SEEDS - 1: PyTorch's generator on the CPU looks at 32 bits only."""
+
 Pooling = Literal["dense", "gap", "gmp", "flatten"]
+
+
+def require(condition: bool, name: str, value: object, needed: str) -> None:
+    """Refuse a setting by the name of its flag."""
+    if not condition:
+        raise ConfigError(f"--{name.replace('_', '-')} is {value}; it must be {needed}")
+
+
+def require_seed(seed: int, name: str = "seed") -> None:
+    """Refuse a seed that would be cut to another one."""
+    require(0 <= seed < SEEDS, name, seed, f"from 0 to {SEEDS - 1}")
 
 
 @dataclass(frozen=True)
@@ -32,8 +46,7 @@ class NetworkConfig:
     """Widen the last block by 16 channels (the paper's WIDE baseline)."""
 
     def __post_init__(self) -> None:
-        if self.width < 1:
-            raise ConfigError(f"--width is {self.width}; a network needs at least 1 channel")
+        require(self.width >= 1, "width", self.width, "1 or more")
 
 
 @dataclass(frozen=True)
@@ -49,6 +62,10 @@ class AugmentConfig:
     jitter: float = 0.0
     """Strength of random brightness, contrast and saturation; 0 switches it off, 0.4 is usual."""
 
+    def __post_init__(self) -> None:
+        require(self.crop_padding >= 0, "crop_padding", self.crop_padding, "0 or more")
+        require(0 <= self.jitter <= 1, "jitter", self.jitter, "from 0 to 1")
+
 
 @dataclass(frozen=True)
 class DataConfig:
@@ -62,6 +79,11 @@ class DataConfig:
     """Side in pixels to which images are brought; default: as stored, or 84 where stored sizes differ."""
     hold_out: int = 0
     """Images of each base class kept out of training, for evaluation on base classes later."""
+
+    def __post_init__(self) -> None:
+        require_seed(self.split_seed, "split_seed")
+        require(self.image_size is None or self.image_size >= 1, "image_size", self.image_size, "1 or more")
+        require(self.hold_out >= 0, "hold_out", self.hold_out, "0 or more")
 
 
 @dataclass(frozen=True)
@@ -107,11 +129,14 @@ class PretrainConfig:
     def __post_init__(self) -> None:
         if (self.epochs is None) == (self.iterations is None):
             raise ConfigError("the length of training: set either --epochs or --iterations, not both and not neither")
-        positive = {"batch_size": self.batch_size, "tau": self.tau, "learning_rate": self.learning_rate}
-        positive |= {name: value for name in ("epochs", "iterations") if (value := getattr(self, name)) is not None}
-        for name, value in positive.items():
-            if value <= 0:
-                raise ConfigError(f"--{name.replace('_', '-')} is {value}; it must be above 0")
+        require_seed(self.seed)
+        require(0 <= self.warmup < 1, "warmup", self.warmup, "from 0 to below 1")
+        require(0 <= self.label_smoothing < 1, "label_smoothing", self.label_smoothing, "from 0 to below 1")
+        for name in ("weight_decay", "validate_every", "validation_tasks", "save_every"):
+            require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
+        for name in ("batch_size", "tau", "learning_rate", "epochs", "iterations"):
+            value = getattr(self, name)
+            require(value is None or value > 0, name, value, "above 0")
 
 
 @dataclass(frozen=True)
@@ -139,9 +164,15 @@ class TaskConfig:
     seed: int = 0
     """Task i is drawn from (seed, i) alone."""
 
+    def __post_init__(self) -> None:
+        require_seed(self.seed)
+        require(self.way >= 2, "way", self.way, "2 or more")
+        for name in ("shot", "queries", "tasks"):
+            require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
+
 
 @dataclass(frozen=True)
-class TestPooling:
+class InferenceConfig:
     """How supports and queries are pooled at test."""
 
     support_pooling: Literal["gap", "gmp"] = "gap"

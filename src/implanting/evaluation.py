@@ -13,14 +13,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from implanting.base import BaseNetwork
-from implanting.config import TaskConfig, TestPooling
+from implanting.config import InferenceConfig, TaskConfig
 from implanting.datasets import ImageSet
 from implanting.errors import ConfigError
 from implanting.inference import PrototypeClassifier, prototype_classifier, right_answers
 from implanting.progress import Progress, silent
 from implanting.tasks import Tasks, draw_tasks
 
-TASKS, POOLING = TaskConfig(), TestPooling()
+TASKS, POOLING = TaskConfig(), InferenceConfig()
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,8 @@ class Result:
 
     method: str
     config: TaskConfig
+    images: str
+    """The fingerprint of the image set that the tasks were drawn from."""
     per_task: Float[np.ndarray, "task"]
 
     @property
@@ -66,10 +68,9 @@ class Result:
 
     def gain_over(self, other: "Result") -> Estimate:
         """The paired difference to another method on the same tasks."""
-        if self.config != other.config:
-            raise ConfigError(
-                f"a paired difference needs the same tasks; these are of {self.config} and {other.config}"
-            )
+        if (self.config, self.images) != (other.config, other.images):
+            ours, theirs = (f"{result.config} of images {result.images[:8]}" for result in (self, other))
+            raise ConfigError(f"a paired difference needs the same tasks; these are {ours} and {theirs}")
         return Estimate.of(self.per_task - other.per_task)
 
 
@@ -90,7 +91,7 @@ def evaluate(
     config = TaskConfig(way, shot, queries, tasks, seed)
     drawn = draw_tasks(image_set, config)
     classify = prototype_classifier(
-        base.description.config.pooling, base.tau, TestPooling(support_pooling, query_pooling)
+        base.description.config.pooling, base.tau, InferenceConfig(support_pooling, query_pooling)
     )
     return evaluate_embedded(base.embed(image_set.images, progress), drawn, config, classify)
 
@@ -101,4 +102,4 @@ def evaluate_embedded(
     """Accuracy on each task, from features that have been computed already."""
     with torch.inference_mode():
         per_task = right_answers(phi, drawn, classify).double().mean((1, 2))
-    return Result(str(classify), config, per_task.cpu().numpy())
+    return Result(str(classify), config, drawn.images, per_task.cpu().numpy())

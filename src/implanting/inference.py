@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from implanting.config import Pooling, TestPooling
+from implanting.config import InferenceConfig, Pooling
 from implanting.similarity import pool, probabilities, prototypes, scaled_cosine
 from implanting.tasks import Tasks
 
@@ -39,7 +39,7 @@ class PrototypeClassifier:
         return f"{self.support_pooling} supports, {self.query_pooling} queries"
 
 
-def prototype_classifier(pooling: Pooling, tau: float, test: TestPooling) -> PrototypeClassifier:
+def prototype_classifier(pooling: Pooling, tau: float, test: InferenceConfig) -> PrototypeClassifier:
     """How a base trained with `pooling` is tested.
 
     Queries are dense for a densely trained base, else gap, unless the caller says otherwise. A flatten-trained base has

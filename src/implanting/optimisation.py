@@ -54,9 +54,15 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 def load_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
     """The inverse of `optimizer_tensors`, in place; other tensors are left alone."""
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in tensors.items():
         if key.startswith(PREFIX):
-            weight, name = key.removeprefix(PREFIX).split(".")
-            state.setdefault(int(weight), {})[name] = value
+            number, name = key.removeprefix(PREFIX).split(".")
+            state.setdefault(int(number), {})[name] = laid_out_like(weights[int(number)], value)
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+
+
+def laid_out_like(weight: Tensor, value: Tensor) -> Tensor:
+    """The value in the memory order of its weight: fused optimisers go through both without looking at strides."""
+    return torch.empty_like(weight, dtype=value.dtype).copy_(value) if value.shape == weight.shape else value

@@ -70,7 +70,7 @@ def train(run: Run, out: Path, observe: Observer, stop: Callable[[], bool]) -> N
         figures = train_step(run, model)
         figures = synchronise(run.model, torch.cat([figures, figures.new_tensor([float(stop())])]))
         stopping = bool(figures[2] > 0)
-        if record := meter.record(figures[:2]):
+        if record := meter.record(figures[:2], stopping):
             observe(record)
         if run.validation is not None and validation_due(run):
             observe(validate(run, run.validation))
@@ -141,11 +141,11 @@ class Meter:
         self.began = self.last = time.monotonic()
         self.before = run.seconds
 
-    def record(self, figures: Float[Tensor, "2"]) -> dict[str, Any] | None:
-        """Take one step's loss and accuracy; every few steps, give the record that is due."""
+    def record(self, figures: Float[Tensor, "2"], last: bool) -> dict[str, Any] | None:
+        """Take one step's loss and accuracy; every few steps, and at the last, give the record that is due."""
         run = self.run
         self.window.append(figures)
-        if len(self.window) < self.every and run.step < run.steps:
+        if len(self.window) < self.every and run.step < run.steps and not last:
             return None
         now = time.monotonic()
         loss, accuracy = torch.stack(self.window).mean(0).tolist()

@@ -14,13 +14,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from implanting import __version__
-from implanting.base import KIND, BaseDescription, build, embed, load_weights, save_base
-from implanting.checkpoint import read_checkpoint
+from implanting.base import BaseDescription, build, embed, load_weights, read_base, save_base
 from implanting.classifiers import CosineClassifier
-from implanting.config import PretrainConfig, TaskConfig, TestPooling
+from implanting.config import InferenceConfig, PretrainConfig, TaskConfig
 from implanting.datasets import ImageSet, check_disjoint
 from implanting.distributed import rank, world_size
-from implanting.errors import ConfigError
+from implanting.errors import ConfigError, ImplantingError
 from implanting.evaluation import Estimate, evaluate_embedded
 from implanting.images import Normalisation
 from implanting.inference import prototype_classifier
@@ -133,14 +132,19 @@ def few_shot_validation(
         return None
     few = torch.cat([indices[: config.validation_images] for indices in validation.indices_by_class()])
     images = validation.subset(few)
-    task_config = TaskConfig(way=min(5, len(images.class_names)), shot=5, queries=15, tasks=config.validation_tasks)
-    tasks = draw_tasks(images, task_config)
+    try:
+        task_config = TaskConfig(way=min(5, len(images.class_names)), shot=5, queries=15, tasks=config.validation_tasks)
+        tasks = draw_tasks(images, task_config)
+    except ImplantingError as error:
+        raise ConfigError(
+            f"few-shot validation on {images.name}: {error}; or train with --validation-tasks 0"
+        ) from error
 
     def validate(network: Network, tau: float) -> Estimate:
         network.eval()
         phi = embed(network, normalisation, images.images, device)
         network.train()
-        classify = prototype_classifier(config.pooling, tau, TestPooling())
+        classify = prototype_classifier(config.pooling, tau, InferenceConfig())
         return evaluate_embedded(phi, tasks, task_config, classify).estimate
 
     return validate
@@ -152,8 +156,7 @@ FREE = frozenset({"validate_every", "validation_tasks", "validation_images", "sa
 
 def restore(run: Run, out: Path) -> None:
     """Go on from a checkpoint, after checking that it is of this very run."""
-    document, tensors = read_checkpoint(out, KIND)
-    saved = BaseDescription.from_document(document)
+    saved, tensors = read_base(out)
     differing = [
         f"{item.name} is {getattr(saved.config, item.name)} there and {getattr(run.config, item.name)} here"
         for item in dataclasses.fields(PretrainConfig)
@@ -163,7 +166,7 @@ def restore(run: Run, out: Path) -> None:
         differing.append(f"its data ({saved.data_name}) is not this data ({run.description.data_name})")
     if differing:
         raise ConfigError(f"cannot resume {out}: {'; '.join(differing)}")
-    load_weights(run.model.network, run.model.classifier, tensors)
+    load_weights(run.model.network, run.model.classifier, tensors, out)
     if not saved.training["finished"]:
         load_optimizer(run.optimizer, tensors)
     run.step, run.seconds = saved.training["step"], saved.training["seconds"]

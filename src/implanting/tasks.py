@@ -23,6 +23,8 @@ CHUNK = 500
 class Tasks:
     """Indices into an image set, and the classes they come from."""
 
+    images: str
+    """The fingerprint of the image set."""
     classes: Int[Tensor, "task way"]
     support: Int[Tensor, "task way shot"]
     query: Int[Tensor, "task way query"]
@@ -31,7 +33,7 @@ class Tasks:
         return len(self.classes)
 
     def __getitem__(self, tasks: slice) -> "Tasks":
-        return Tasks(self.classes[tasks], self.support[tasks], self.query[tasks])
+        return Tasks(self.images, self.classes[tasks], self.support[tasks], self.query[tasks])
 
 
 def mix(state: UInt64[np.ndarray, "..."]) -> UInt64[np.ndarray, "..."]:
@@ -56,7 +58,7 @@ def draw_tasks(image_set: ImageSet, config: TaskConfig) -> Tasks:
         draw_chunk(table, sizes, chunk, config.way, config.shot + config.queries, config.seed) for chunk in numbers
     ]
     classes, images = (torch.from_numpy(np.concatenate(parts)) for parts in zip(*drawn, strict=True))
-    return Tasks(classes, images[..., : config.shot], images[..., config.shot :])
+    return Tasks(image_set.fingerprint, classes, images[..., : config.shot], images[..., config.shot :])
 
 
 def draw_chunk(
@@ -80,10 +82,6 @@ def draw_chunk(
 def check_sizes(indices_by_class: list[Tensor], class_names: tuple[str, ...], config: TaskConfig) -> None:
     """Every class must be able to serve in every task."""
     way, shot, queries = config.way, config.shot, config.queries
-    if way < 2 or min(shot, queries, config.tasks) < 1:
-        raise DataError(
-            f"{config.tasks} tasks of {way} ways, {shot} shots and {queries} queries: at least 1, 2, 1 and 1 are needed"
-        )
     if way > len(indices_by_class):
         raise DataError(
             f"{way}-way tasks need {way} classes; found {len(indices_by_class)}: lower --way or add classes"

@@ -1,11 +1,11 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from toys import noise, seeded
 from torch import Tensor
 
 from implanting.augment import augment, color_jitter, random_crop, random_flip
 from implanting.config import AugmentConfig
+from toys import noise, seeded
 
 
 def windows(image: Tensor, padding: int, mode: str) -> dict[tuple[int, int], Tensor]:

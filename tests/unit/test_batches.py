@@ -1,8 +1,8 @@
 import torch
-from toys import coloured
 
 from implanting.batches import batch, batch_indices
 from implanting.config import AugmentConfig
+from toys import coloured
 
 PLAIN = AugmentConfig(crop_padding=0, flip=False)
 

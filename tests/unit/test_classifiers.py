@@ -2,10 +2,10 @@ import math
 
 import pytest
 import torch
-from toys import seeded
 from torch import Tensor
 
 from implanting.classifiers import CosineClassifier, classification_loss
+from toys import seeded
 
 MAPS = torch.randn(4, 5, 2, 3, generator=seeded(1))
 LABELS = torch.tensor([0, 2, 1, 2])
@@ -19,7 +19,11 @@ def classifier(pooling: str, tau: float = 10.0) -> CosineClassifier:
 def naive_vectors(maps: Tensor, pooling: str) -> list[list[float]]:
     """What is classified of one image."""
     dim, rows, columns = maps.shape
-    places = [[maps[channel, row, column].item() for channel in range(dim)] for row in range(rows) for column in range(columns)]
+    places = [
+        [maps[channel, row, column].item() for channel in range(dim)]
+        for row in range(rows)
+        for column in range(columns)
+    ]
     if pooling == "dense":
         return places
     if pooling == "flatten":
@@ -34,7 +38,9 @@ def naive_loss(model: CosineClassifier, maps: Tensor, labels: Tensor) -> float:
         for vector in naive_vectors(image, model.pooling):
             scores = []
             for weight in model.class_weights.tolist():
-                cosine = sum(a * b for a, b in zip(vector, weight, strict=True)) / (math.hypot(*vector) * math.hypot(*weight))
+                cosine = sum(a * b for a, b in zip(vector, weight, strict=True)) / (
+                    math.hypot(*vector) * math.hypot(*weight)
+                )
                 scores.append(model.tau.item() * cosine)
             losses.append(math.log(sum(math.exp(score) for score in scores)) - scores[label])
     return sum(losses) / len(losses)
@@ -47,7 +53,9 @@ def test_loss_against_loops_over_images_locations_and_classes(pooling):
     assert loss.item() == pytest.approx(naive_loss(model, MAPS, LABELS), rel=1e-5)
 
 
-@pytest.mark.parametrize(("pooling", "dim", "scored"), [("dense", 5, 6), ("gap", 5, 1), ("gmp", 5, 1), ("flatten", 30, 1)])
+@pytest.mark.parametrize(
+    ("pooling", "dim", "scored"), [("dense", 5, 6), ("gap", 5, 1), ("gmp", 5, 1), ("flatten", 30, 1)]
+)
 def test_shapes(pooling, dim, scored):
     model = classifier(pooling)
     assert model.class_weights.shape == (3, dim)

@@ -3,13 +3,13 @@ import math
 import numpy as np
 import pytest
 import torch
-from toys import coloured, toy_base
 
 from implanting.config import TaskConfig
 from implanting.errors import ConfigError
 from implanting.evaluation import Estimate, Result, evaluate, evaluate_embedded
 from implanting.inference import PrototypeClassifier, right_answers
 from implanting.tasks import draw_tasks
+from toys import coloured, seeded, toy_base
 
 
 def test_interval_formula():
@@ -34,8 +34,8 @@ def test_the_interval_covers_the_truth_at_its_rate():
     assert 0.935 < covered < 0.96
 
 
-def result(per_task: list[float], **changes: int) -> Result:
-    return Result("toy", TaskConfig(tasks=len(per_task), **changes), np.array(per_task))
+def result(per_task: list[float], images: str = "one set", **changes: int) -> Result:
+    return Result("toy", TaskConfig(tasks=len(per_task), **changes), images, np.array(per_task))
 
 
 def test_gain_is_the_paired_difference():
@@ -47,7 +47,10 @@ def test_gain_is_the_paired_difference():
     assert ours.interval > 0.2
 
 
-@pytest.mark.parametrize("other", [result([0.5] * 3, seed=1), result([0.5] * 3, shot=1), result([0.5] * 4)])
+OTHERS = [result([0.5] * 3, seed=1), result([0.5] * 3, shot=1), result([0.5] * 4), result([0.5] * 3, "another set")]
+
+
+@pytest.mark.parametrize("other", OTHERS)
 def test_gain_over_other_tasks_is_refused(other):
     with pytest.raises(ConfigError, match="same tasks"):
         result([0.5] * 3).gain_over(other)
@@ -57,7 +60,7 @@ def test_accuracy_of_a_task_is_the_share_of_its_right_answers():
     images = coloured(classes=4, per_class=8)
     config = TaskConfig(way=3, shot=2, queries=4, tasks=20)
     tasks = draw_tasks(images, config)
-    phi = images.images.float().mean((1, 2))[:, None, :] + torch.randn(32, 1, 3) * 30
+    phi = images.images.float().mean((1, 2))[:, None, :] + torch.randn(32, 1, 3, generator=seeded()) * 30
     classify = PrototypeClassifier("gap", "gap", 1.0)
     right = right_answers(phi, tasks, classify)
     per_task = evaluate_embedded(phi, tasks, config, classify).per_task

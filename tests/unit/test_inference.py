@@ -2,13 +2,12 @@ import itertools
 
 import pytest
 import torch
-from toys import labelled, seeded
 from torch import Tensor
 
-from implanting.config import TaskConfig
-from implanting.config import TestPooling as PoolingAtTest  # pytest would take it for tests
+from implanting.config import InferenceConfig, TaskConfig
 from implanting.inference import TASKS_AT_ONCE, PrototypeClassifier, prototype_classifier, right_answers
 from implanting.tasks import Tasks, draw_tasks
+from toys import labelled, seeded
 
 LABELS = [number % 4 for number in range(40)]
 TASKS = draw_tasks(labelled(LABELS), TaskConfig(way=3, shot=2, queries=4, tasks=TASKS_AT_ONCE + 6))
@@ -37,7 +36,9 @@ def naive_answer(phi: Tensor, vectors: list[Tensor], pooling: str, tau: float) -
 def naive_right(tasks: Tasks, support_pooling: str, query_pooling: str, tau: float) -> list[list[list[bool]]]:
     right = []
     for support, query in zip(tasks.support, tasks.query, strict=True):
-        vectors = [torch.stack([pooled(PHI[image], support_pooling)[0] for image in images]).mean(0) for images in support]
+        vectors = [
+            torch.stack([pooled(PHI[image], support_pooling)[0] for image in images]).mean(0) for images in support
+        ]
         answers = [[naive_answer(PHI[image], vectors, query_pooling, tau) for image in images] for images in query]
         right.append([[answer == way for answer in row] for way, row in enumerate(answers)])
     return right
@@ -72,11 +73,11 @@ def test_tau_matters_for_dense_queries_only():
 @pytest.mark.parametrize(
     ("trained", "test", "expected"),
     [
-        ("dense", PoolingAtTest(), ("gap", "dense")),
-        ("gap", PoolingAtTest(), ("gap", "gap")),
-        ("gmp", PoolingAtTest(), ("gap", "gap")),
-        ("dense", PoolingAtTest("gmp", "gap"), ("gmp", "gap")),
-        ("flatten", PoolingAtTest("gmp", "gap"), ("flatten", "flatten")),
+        ("dense", InferenceConfig(), ("gap", "dense")),
+        ("gap", InferenceConfig(), ("gap", "gap")),
+        ("gmp", InferenceConfig(), ("gap", "gap")),
+        ("dense", InferenceConfig("gmp", "gap"), ("gmp", "gap")),
+        ("flatten", InferenceConfig("gmp", "gap"), ("flatten", "flatten")),
     ],
 )
 def test_how_a_base_is_tested(trained, test, expected):

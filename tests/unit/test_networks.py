@@ -3,12 +3,12 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from toys import seeded, unsettle
 from torch import Tensor, nn
 
 from implanting.config import NetworkConfig
 from implanting.errors import ImageTooSmall
 from implanting.networks import ResidualBlock, build_network, c128f, convolution, resnet12
+from toys import seeded, unsettle
 
 
 def count(module: nn.Module) -> int:

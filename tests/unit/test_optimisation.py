@@ -2,7 +2,6 @@ import dataclasses
 
 import pytest
 import torch
-from toys import seeded, tiny_config
 from torch import Tensor
 
 from implanting.base import build
@@ -10,6 +9,7 @@ from implanting.classifiers import classification_loss
 from implanting.config import NetworkConfig
 from implanting.optimisation import build_optimizer, load_optimizer, optimizer_tensors, schedule, total_steps
 from implanting.run import StageOne
+from toys import seeded, tiny_config
 
 
 def test_length_in_iterations_or_epochs():
@@ -34,7 +34,16 @@ def test_one_cycle_without_warmup_begins_at_its_peak():
 
 @pytest.mark.parametrize(
     ("progress", "factor"),
-    [(0, 1), (0.333, 1), (1 / 3, 0.06), (0.666, 0.06), (2 / 3, 0.012), (0.833, 0.012), (5 / 6, 0.0024), (0.999, 0.0024)],
+    [
+        (0, 1),
+        (0.333, 1),
+        (1 / 3, 0.06),
+        (0.666, 0.06),
+        (2 / 3, 0.012),
+        (0.833, 0.012),
+        (5 / 6, 0.0024),
+        (0.999, 0.0024),
+    ],
 )
 def test_steps_at_their_corners(progress, factor):
     assert schedule(tiny_config(schedule="steps", learning_rate=0.1), float(progress)) == pytest.approx(0.1 * factor)

@@ -2,9 +2,10 @@ import math
 
 import pytest
 import torch
-from toys import seeded
+from jaxtyping import TypeCheckError
 
 from implanting.similarity import locations, pool, probabilities, prototypes, scaled_cosine
+from toys import seeded
 
 PHI = torch.tensor([[1.0, 4.0], [3.0, 0.0], [2.0, 2.0]])
 
@@ -62,3 +63,8 @@ def test_probabilities_are_averaged_not_logits():
 def test_prototypes_are_plain_means_of_supports():
     support = torch.tensor([[[[10.0, 0.0]], [[0.0, 1.0]]], [[[1.0, 2.0]], [[3.0, 4.0]]]])
     assert prototypes(support).tolist() == [[5.0, 0.5], [2.0, 3.0]]
+
+
+def test_shapes_are_checked_while_tests_run():
+    with pytest.raises(TypeCheckError):
+        scaled_cosine(torch.ones(2, 3, 4), torch.ones(5, 6), 1.0)

@@ -10,7 +10,7 @@ import torch
 
 from implanting.base import load_base
 from implanting.commands.parsing import parse
-from implanting.config import RunConfig, TaskConfig, TestPooling
+from implanting.config import InferenceConfig, RunConfig, TaskConfig
 from implanting.console import print_json, print_table, result_row, say, show_progress
 from implanting.datasets import read_dataset
 from implanting.distributed import choose_device
@@ -46,7 +46,7 @@ class Evaluate:
     """Task i is drawn from (seed, i) alone."""
     json: bool = False
     """End with one JSON document on stdout."""
-    pooling: TestPooling = field(default_factory=TestPooling)
+    pooling: InferenceConfig = field(default_factory=InferenceConfig)
     run: RunConfig = field(default_factory=RunConfig)
 
 

@@ -38,7 +38,7 @@ class ImageSet:
         """SHA-256 of shape, pixels, labels and class names: equal for equal data, wherever it was read from."""
         digest = hashlib.sha256(repr((tuple(self.images.shape), self.class_names)).encode())
         digest.update(self.labels.numpy().tobytes())
-        for chunk in self.images.split(CHUNK):  # type: ignore[no-untyped-call]
+        for chunk in self.images.split(CHUNK):
             digest.update(chunk.contiguous().numpy().data)
         return digest.hexdigest()
 
@@ -46,7 +46,7 @@ class ImageSet:
         """The indices of each class's images, in order."""
         order = torch.argsort(self.labels, stable=True)
         counts = torch.bincount(self.labels, minlength=len(self.class_names))
-        return list(order.split(counts.tolist()))  # type: ignore[no-untyped-call]
+        return list(order.split(counts.tolist()))
 
     def subset(self, indices: Int64[Tensor, " chosen"], budget: int = MEMORY_BUDGET) -> "ImageSet":
         """A copy of some images; the classes stay, even those without an image."""

@@ -45,7 +45,7 @@ class Normalisation:
 def histogram(images: UInt8[Tensor, "image height width 3"]) -> Int64[Tensor, "3 256"]:
     """How often each channel has each value; in chunks, so that memory stays flat."""
     counts = torch.zeros(3, 256, dtype=torch.int64)
-    for chunk in images.reshape(-1, 3).split(CHUNK):  # type: ignore[no-untyped-call]
+    for chunk in images.reshape(-1, 3).split(CHUNK):
         for channel in range(3):
             counts[channel] += torch.bincount(chunk[:, channel], minlength=256).cpu()
     return counts

@@ -1,0 +1,102 @@
+"""Two processes train as one: the ranks stay bitwise equal, and equal to one process doing the same arithmetic."""
+
+import os
+import sys
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+
+from commands import implanting, pretrain_command, same_weights, write_fc100
+from implanting.base import load_base, weights
+from implanting.batches import batch
+from implanting.classifiers import classification_loss
+from implanting.datasets import read_dataset
+from implanting.optimisation import schedule
+from implanting.run import prepare
+
+LAUNCHER = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+STEPS = 6
+
+
+def torchrun(data: Path, out: Path, *flags: str) -> None:
+    command = pretrain_command(data, out)[1:]
+    implanting(*LAUNCHER, *command, "--iterations", str(STEPS), *flags)
+
+
+def halves_in_turn(data: Path, out: Path) -> dict[str, torch.Tensor]:
+    """The slow twin: one process runs each rank's half of a batch by itself and averages gradients and statistics."""
+    run = prepare(load_base(out).description.config, read_dataset(data, "train"), None, torch.device("cpu"))
+    model = run.model.train()
+    for step in range(STEPS):
+        images, labels = batch(run.images, run.config.augment, run.config.batch_size, run.config.seed, step)
+        before = {name: value.clone() for name, value in model.named_buffers()}
+        statistics = []
+        run.optimizer.zero_grad()
+        for half in (slice(0, 8), slice(8, 16)):
+            model.load_state_dict(before, strict=False)
+            loss = classification_loss(model(run.description.normalisation(images[half])), labels[half])
+            (loss / 2).backward()
+            statistics.append({name: value.clone() for name, value in model.named_buffers()})
+        averages = {
+            name: (statistics[0][name] + statistics[1][name]) / 2
+            if before[name].is_floating_point()
+            else statistics[0][name]
+            for name in before
+        }
+        model.load_state_dict(averages, strict=False)
+        for group in run.optimizer.param_groups:
+            group["lr"] = schedule(run.config, (step + 0.5) / STEPS)
+        run.optimizer.step()
+    return weights(model.network, model.classifier)
+
+
+def test_two_processes_equal_one_that_takes_the_halves_in_turn(tmp_path: Path) -> None:
+    data, out = write_fc100(tmp_path), tmp_path / "base.safetensors"
+    torchrun(data, out)
+    slow = halves_in_turn(data, out)
+    for name, value in load_file(out).items():
+        torch.testing.assert_close(value, slow[name].detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_all_ranks_end_bitwise_equal(tmp_path: Path) -> None:
+    data = write_fc100(tmp_path)
+    program = tmp_path / "ranks.py"
+    program.write_text(
+        "import os, sys, torch\n"
+        "from pathlib import Path\n"
+        "from implanting import run, pretraining\n"
+        "from implanting.base import save_base\n"
+        "from implanting.cli import main\n"
+        "run.Run.save = lambda self, out: save_base(\n"
+        "    out.with_name('rank' + os.environ['RANK']), self.model.network, self.model.classifier, self.describe())\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+    arguments = pretrain_command(data, tmp_path / "base.safetensors")[3:]
+    implanting(*LAUNCHER, str(program), *arguments, "--iterations", str(STEPS))
+    assert same_weights(tmp_path / "rank0", tmp_path / "rank1")
+    assert os.environ.get("RANK") is None
+
+
+def test_a_restarted_worker_goes_on_from_the_last_checkpoint(tmp_path: Path) -> None:
+    """One rank dies once, at step 4; torchrun starts the workers again, and the weights are those of a calm run."""
+    data, out, calm = write_fc100(tmp_path), tmp_path / "base.safetensors", tmp_path / "calm.safetensors"
+    torchrun(data, calm)
+    program = tmp_path / "failing.py"
+    program.write_text(
+        "import os, sys\n"
+        "from implanting import pretraining\n"
+        "from implanting.cli import main\n"
+        "step = pretraining.train_step\n"
+        "def failing(run, model):\n"
+        "    if run.step == 4 and os.environ['TORCHELASTIC_RESTART_COUNT'] == '0' and os.environ['RANK'] == '1':\n"
+        "        os._exit(3)\n"
+        "    return step(run, model)\n"
+        "pretraining.train_step = failing\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+    arguments = [*pretrain_command(data, out)[3:], "--iterations", str(STEPS), "--save-every", "0"]
+    finished = implanting(*LAUNCHER, "--max-restarts", "1", str(program), *arguments)
+    assert "step 0 of 6" in finished.stderr
+    assert "step 4 of 6" in finished.stderr
+    assert same_weights(out, calm)

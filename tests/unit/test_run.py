@@ -1,0 +1,85 @@
+import dataclasses
+
+import pytest
+import torch
+
+from implanting.config import AugmentConfig, DataConfig
+from implanting.errors import ConfigError, DataError
+from implanting.images import Normalisation
+from implanting.run import check_output, prepare
+from toys import coloured, tiny_config
+
+CPU = torch.device("cpu")
+
+
+def test_output_needs_a_folder(tmp_path):
+    with pytest.raises(ConfigError, match="there is no folder"):
+        check_output(tmp_path / "none" / "base", resume=False, overwrite=False)
+
+
+def test_output_is_not_lost(tmp_path):
+    out = tmp_path / "base"
+    check_output(out, resume=False, overwrite=False)
+    out.touch()
+    with pytest.raises(ConfigError, match=r"exists already.*--resume.*--overwrite"):
+        check_output(out, resume=False, overwrite=False)
+    check_output(out, resume=True, overwrite=False)
+    check_output(out, resume=False, overwrite=True)
+
+
+def test_the_batch_must_be_shared_evenly(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    with pytest.raises(ConfigError, match="--batch-size 8 cannot be shared by 3"):
+        prepare(tiny_config(batch_size=8), coloured(), None, CPU)
+
+
+def test_the_crop_must_not_be_wider_than_the_image():
+    with pytest.raises(ConfigError, match="--crop-padding 16 must be below the image's 16 px"):
+        prepare(tiny_config(augment=AugmentConfig(crop_padding=16)), coloured(size=16), None, CPU)
+
+
+def test_validation_classes_must_be_new():
+    with pytest.raises(DataError, match="share 3 classes"):
+        prepare(tiny_config(), coloured(), coloured(), CPU)
+
+
+def test_hold_out_leaves_out_exactly_the_recorded_images():
+    images = coloured(classes=3, per_class=8)
+    run = prepare(tiny_config(data=DataConfig(hold_out=2)), images, None, CPU)
+    held = run.description.held_out
+    kept = [number for number in range(24) if number not in held]
+    assert torch.bincount(images.labels[list(held)]).tolist() == [2, 2, 2]
+    assert torch.equal(run.images.images, images.images[kept])
+    assert torch.equal(run.images.labels, images.labels[kept])
+    assert run.description.normalisation == Normalisation.of(images.images[kept])
+
+
+def test_nothing_is_held_out_unless_asked():
+    images = coloured()
+    run = prepare(tiny_config(), images, None, CPU)
+    assert run.description.held_out == ()
+    assert len(run.images) == len(images)
+
+
+def test_a_description_says_where_it_stands():
+    images = coloured()
+    run = prepare(tiny_config(iterations=6, batch_size=8), images, None, CPU)
+    run.step, run.seconds = 3, 2.0
+    description = run.describe()
+    expected = {"step": 3, "steps": 6, "finished": False, "seconds": 2.0, "images_per_second": 12.0, "processes": 1}
+    assert description.training.items() >= expected.items()
+    assert description.data_fingerprint == images.fingerprint
+    assert description.class_names == images.class_names
+    run.step = 6
+    assert run.describe().training["finished"]
+
+
+def test_validation_draws_from_the_first_images_of_each_class():
+    few = {"validation_tasks": 5, "validation_images": 20}
+    validation = coloured(classes=3, per_class=30, prefix="shade")
+    first = validation.subset(torch.cat([indices[:20] for indices in validation.indices_by_class()]))
+    run, expected = (prepare(tiny_config(**few), coloured(), images, CPU) for images in (validation, first))
+    assert run.validation(run.model.network, 10.0) == expected.validation(run.model.network, 10.0)
+    assert run.validation(run.model.network, 10.0).tasks == 5
+    none = dataclasses.replace(tiny_config(), validation_tasks=0)
+    assert prepare(none, coloured(), validation, CPU).validation is None
