@@ -5,24 +5,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from implanting.distributed import rank
-
 
 class TrainingLog:
     """Appends a run's events to a file, a JSON document a line.
 
-    A resumed run takes up the log where its checkpoint stands: what the killed run logged after that is dropped.
+    A resumed run takes up the log where its checkpoint stands: what the killed run logged after that is dropped. A run
+    that is refused before it starts leaves no log.
     """
 
-    def __init__(self, path: Path, *, fresh: bool) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        if fresh and rank() == 0:
-            path.write_text("")
 
     def __call__(self, event: Mapping[str, Any]) -> None:
         """Note one event."""
-        if event["event"] == "started" and self.path.exists():
-            kept = [record for record in read_log(self.path) if record["step"] <= event["step"]]
+        if event["event"] == "started":
+            before = read_log(self.path) if event["step"] and self.path.exists() else []
+            kept = [record for record in before if record["step"] <= event["step"]]
             self.path.write_text("".join(json.dumps(record) + "\n" for record in kept))
         with self.path.open("a") as file:
             file.write(json.dumps(dict(event)) + "\n")

@@ -14,7 +14,7 @@ def step(number: int) -> dict:
 def log(tmp_path):
     """The log of a run that was killed after step 4."""
     path = tmp_path / "log.jsonl"
-    notes = TrainingLog(path, fresh=True)
+    notes = TrainingLog(path)
     for event in ({"event": "started", "step": 0}, *map(step, range(1, 5))):
         notes(event)
     return path
@@ -29,15 +29,17 @@ def test_events_are_read_as_they_were_noted(log):
 
 
 def test_a_resumed_run_drops_what_came_after_its_checkpoint(log):
-    notes = TrainingLog(log, fresh=False)
+    notes = TrainingLog(log)
     notes({"event": "started", "step": 2})
     notes(step(3))
     assert steps(log) == [1, 2, 3]
 
 
 def test_a_fresh_run_drops_everything(log):
-    TrainingLog(log, fresh=True)(step(1))
-    assert read_log(log) == [step(1)]
+    notes = TrainingLog(log)
+    notes({"event": "started", "step": 0})
+    notes(step(1))
+    assert steps(log) == [1]
 
 
 @pytest.mark.parametrize("cut", [1, 5, 20])
@@ -45,7 +47,7 @@ def test_a_last_line_cut_short_is_passed_over(log, cut):
     with log.open("a") as file:
         file.write(json.dumps(step(5))[:-cut])
     assert steps(log) == [1, 2, 3, 4]
-    notes = TrainingLog(log, fresh=False)
+    notes = TrainingLog(log)
     notes({"event": "started", "step": 4})
     notes(step(5))
     assert steps(log) == [1, 2, 3, 4, 5]
@@ -55,7 +57,7 @@ def test_a_last_line_cut_short_is_passed_over(log, cut):
 def test_the_plot_is_a_picture(log, tmp_path, validated):
     if validated:
         record = {"event": "validation", "step": 4, "mean": 0.6, "interval": 0.01, "tasks": 500}
-        TrainingLog(log, fresh=False)(record)
+        TrainingLog(log)(record)
     plot_training(log, tmp_path / "curves.png")
     with Image.open(tmp_path / "curves.png") as picture:
         assert picture.format == "PNG"

@@ -33,7 +33,7 @@ class Evaluate:
     split: str = "test"
     """Its classes: test, val or train."""
     splits: str | None = None
-    """Class lists for data that comes unsplit: fc100, cifar-fs, or a JSON or csv FILE; default: as for the base."""
+    """Class lists for data that comes unsplit: fc100, cifar-fs, or a JSON or csv FILE; default: by the base's seed."""
     way: int = TaskConfig.way
     """Classes of a task."""
     shot: tuple[int, ...] = (1, 5, 10)
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
     image_set = read_dataset(
         command.data,
         command.split,
-        splits=command.splits or trained.config.data.splits,
+        splits=command.splits,
         split_seed=trained.config.data.split_seed,
         image_size=trained.square_size,
         progress=show_progress,

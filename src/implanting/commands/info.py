@@ -9,6 +9,7 @@ import torch
 import tyro
 
 from implanting.base import load_base
+from implanting.checkpoint import FORMAT
 from implanting.commands.parsing import parse
 from implanting.console import print_document, print_table
 from implanting.errors import ConfigError
@@ -38,7 +39,9 @@ def main(arguments: Sequence[str]) -> int:
     base = load_base(command.file)
     described = base.description
     if command.json:
-        document = described.document() | {"tau": base.tau, "parameters": count_parameters(base.network)}
+        document = (
+            {"format": FORMAT} | described.document() | {"tau": base.tau, "parameters": count_parameters(base.network)}
+        )
         print_document(document)
         return 0
     training, config = described.training, described.config

@@ -60,7 +60,7 @@ def main(arguments: Sequence[str]) -> int:
     device = choose_device(command.run.device)
     base_images, validation = read_splits(command)
     began = time.monotonic()
-    log = TrainingLog(command.out.with_suffix(".jsonl"), fresh=not (resume and command.out.exists()))
+    log = TrainingLog(command.out.with_suffix(".jsonl"))
     with stop_on_signal() as stopped, TrainingDisplay() as display:
 
         def observe(event: Mapping[str, Any]) -> None:

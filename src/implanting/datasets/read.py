@@ -8,7 +8,7 @@ from implanting.datasets import cifar, folders, pickles, ravi_csv
 from implanting.datasets.image_set import ImageSet
 from implanting.datasets.reading import Options, SplitReaders
 from implanting.datasets.splits import SPLITS, split_name
-from implanting.errors import DataError
+from implanting.errors import DataError, SplitMissing
 from implanting.progress import Progress
 
 FINDERS: tuple[Callable[[Path, Options], SplitReaders], ...] = (cifar.find, pickles.find, ravi_csv.find, folders.find)
@@ -39,7 +39,7 @@ def read_dataset(
         raise DataError(f"unknown split '{split}': choose one of {', '.join(KNOWN_SPLITS)}")
     found = _find(Path(path), Options(splits, split_seed, image_size, progress, budget))
     if split not in found:
-        raise DataError(f"{path} has no split '{split}'; it has {', '.join(found)}: choose one of these")
+        raise SplitMissing(f"{path} has no split '{split}'; it has {', '.join(found)}: choose one of these")
     images = found[split]()
     if split == "train":
         images.require(2, "training", "remove the class")

@@ -1,0 +1,220 @@
+"""The verbs as a user runs them: exit status, what goes to stdout, and one clear line for what can be mended."""
+
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from safetensors.torch import save_file
+from torch import zeros
+
+from commands import implanting, write_fc100
+from implanting.base import load_base
+from implanting.cli import VERBS, main
+
+SMALL = ["--width", "2", "--batch-size", "8", "--iterations", "4", "--validation-tasks", "5"]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_fc100(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="module")
+def base(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("base") / "base.safetensors"
+    assert main(["pretrain", "--data", str(data), "--out", str(out), *SMALL]) == 0
+    return out
+
+
+def last_json(capsys: pytest.CaptureFixture[str]) -> dict:
+    return json.loads(capsys.readouterr().out.splitlines()[-1])
+
+
+def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    help_text = capsys.readouterr().out
+    assert all(f"\n  {verb} " in help_text for verb in VERBS)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([verb, "--help"])
+    assert ended.value.code == 0
+    assert f"usage: implanting {verb}" in capsys.readouterr().out
+
+
+def test_pretrain_writes_base_log_and_curves(base: Path) -> None:
+    description = load_base(base).description
+    assert description.training["finished"]
+    assert description.training["validation"][-1]["tasks"] == 5
+    events = [json.loads(line)["event"] for line in base.with_suffix(".jsonl").read_text().splitlines()]
+    assert events[0] == "started"
+    assert events[-1] == "finished"
+    with Image.open(base.with_suffix(".png")) as picture:
+        assert min(picture.size) > 100
+
+
+def test_pretrain_json(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["pretrain", "--data", str(data), "--out", str(tmp_path / "base.safetensors"), *SMALL]
+    assert main([*arguments, "--hold-out", "3", "--pooling", "flatten", "--seed", "7", "--json"]) == 0
+    document = last_json(capsys)
+    assert document["seed"] == 7
+    assert document["settings"]["config"]["pooling"] == "flatten"
+    (row,) = document["results"]
+    assert row.keys() == {"method", "way", "shot", "mean", "interval", "tasks"}
+    assert 0 <= row["mean"] <= 1
+    assert len(load_base(tmp_path / "base.safetensors").description.held_out) == 15
+
+
+@pytest.mark.parametrize("pooling", ["gap", "gmp"])
+@pytest.mark.parametrize("network", ["resnet12", "c128f"])
+def test_pretrain_every_network_and_pooling(data: Path, tmp_path: Path, network: str, pooling: str) -> None:
+    arguments = ["pretrain", "--data", str(data), "--out", str(tmp_path / "base.safetensors"), *SMALL, "--wide"]
+    assert main([*arguments, "--network", network, "--pooling", pooling, "--recipe", "paper-fc100"]) == 0
+
+
+def test_evaluate_json(base: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shape = ["--way", "3", "--shot", "1", "5", "--queries", "6", "--tasks", "40", "--seed", "3"]
+    assert main(["evaluate", "--base", str(base), "--data", str(data), "--split", "val", *shape, "--json"]) == 0
+    rows = last_json(capsys)["results"]
+    assert [(row["way"], row["shot"], row["tasks"]) for row in rows] == [(3, 1, 40), (3, 5, 40)]
+    assert all(0 < row["mean"] < 1 for row in rows)
+
+
+def test_info_describes_a_base_and_the_recipes(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", str(base), "--json"]) == 0
+    described = last_json(capsys)
+    assert described["format"] == 1
+    assert described["config"]["architecture"]["width"] == 2
+    assert main(["info", "--recipes"]) == 0
+    assert "paper-miniimagenet" in capsys.readouterr().out
+
+
+def empty_class(folder: Path) -> None:
+    image_folder(folder)
+    (folder / "train" / "empty").mkdir()
+
+
+def truncated_jpeg(folder: Path) -> None:
+    image_folder(folder)
+    picture = folder / "train" / "oak" / "0.jpg"
+    picture.write_bytes(picture.read_bytes()[:200])
+
+
+def text_as_png(folder: Path) -> None:
+    image_folder(folder)
+    (folder / "train" / "oak" / "note.png").write_text("not an image")
+
+
+def one_image(folder: Path) -> None:
+    image_folder(folder)
+    for number in range(1, 4):
+        (folder / "train" / "oak" / f"{number}.jpg").unlink()
+
+
+def shared_class(folder: Path) -> None:
+    image_folder(folder)
+    shutil.copytree(folder / "train" / "oak", folder / "val" / "oak")
+
+
+def foreign_pickle(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "FC100_train.pickle").write_bytes(b"cos\nsystem\n(S'touch ran'\ntR.")
+
+
+def missing_files(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "train.csv").write_text("filename,label\ngone.jpg,oak\n")
+
+
+def too_small(folder: Path) -> None:
+    image_folder(folder, size=12)
+
+
+def image_folder(folder: Path, size: int = 32) -> None:
+    for number, name in enumerate(("oak", "ash")):
+        (folder / "train" / name).mkdir(parents=True)
+        for image in range(4):
+            Image.new("RGB", (size, size), (80 * number, 10 * image, 0)).save(folder / "train" / name / f"{image}.jpg")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda folder: None, "does not exist"),
+        (empty_class, "empty"),
+        (truncated_jpeg, "0.jpg"),
+        (text_as_png, "note.png"),
+        (one_image, "'oak' has 1 image"),
+        (shared_class, "'oak'"),
+        (foreign_pickle, "os.system"),
+        (missing_files, "gone.jpg"),
+        (too_small, "12 x 12 px"),
+    ],
+)
+def test_bad_data_is_one_clear_line(
+    spoil: Callable[[Path], None],
+    said: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    spoil(tmp_path / "data")
+    assert main(["pretrain", "--data", "data", "--out", "base.safetensors", *SMALL]) == 2
+    said_last = capsys.readouterr().err.splitlines()[-1]
+    assert said_last.startswith("implanting: ")
+    assert said in said_last
+    assert [path.name for path in tmp_path.iterdir() if path.name != "data"] == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--recipe", "none"], "paper-fc100"),
+        (["--epochs", "1", "--iterations", "2"], "not both"),
+        (["--width", "0"], "--width"),
+        (["--crop-padding", "40"], "--crop-padding"),
+        (["--hold-out", "24"], "holding out 24"),
+        (["--device", "cuda:7"], "--device cuda:7"),
+        (["--image-size", "8"], "8 x 8 px"),
+    ],
+)
+def test_bad_settings_are_one_clear_line(
+    data: Path, tmp_path: Path, flags: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "base.safetensors"
+    assert main(["pretrain", "--data", str(data), "--out", str(out), *flags]) == 2
+    assert said in capsys.readouterr().err.splitlines()[-1]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bad_checkpoints_are_one_clear_line(
+    base: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    truncated, foreign, newer = (tmp_path / name for name in ("truncated", "foreign", "newer"))
+    truncated.write_bytes(base.read_bytes()[:-100])
+    save_file({"weight": zeros(2)}, foreign)
+    save_file({"weight": zeros(2)}, newer, metadata={"implanting": '{"format": 99, "kind": "base"}'})
+    for path, said in {truncated: "truncated", foreign: "not one of implanting", newer: "99"}.items():
+        assert main(["evaluate", "--base", str(path), "--data", str(data), "--split", "val"]) == 2
+        line = capsys.readouterr().err.splitlines()[-1]
+        assert str(path) in line
+        assert said in line
+
+
+def test_unknown_verbs_and_flags_end_with_status_2() -> None:
+    assert "fit" in implanting(sys.executable, "-m", "implanting", "fit", status=2).stderr
+    implanting(sys.executable, "-m", "implanting", "pretrain", "--colour", status=2)
+
+
+def test_the_demo_prints_its_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--tasks", "50", "--json"]) == 0
+    rows = last_json(capsys)["results"]
+    assert [row["shot"] for row in rows] == [1, 5, 10] * 2
+    assert all(row["mean"] > 0.3 for row in rows)  # chance is 0.2
