@@ -1,8 +1,10 @@
 """`BaseNetwork`: what stage 1 leaves behind. A frozen network with its classifier, preprocessing and provenance."""
 
 import dataclasses
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +89,22 @@ class BaseNetwork:
         """phi of each image, on the network's device."""
         self.network.map_size(*images.shape[1:3])
         return embed(self.network, self.description.normalisation, images, self.device, progress)
+
+    @torch.no_grad()
+    def activations(
+        self, images: UInt8[Tensor, "image height width 3"]
+    ) -> tuple[list[Float[Tensor, "image _ rows columns"]], Float[Tensor, "image dim out_rows out_columns"]]:
+        """The maps that implants read (the last block's input and its convolutions' activations), and phi."""
+        self.network.map_size(*images.shape[1:3])
+        return self.network.last_block(self.description.normalisation(images.to(self.device)))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the weights and the normalisation: equal for networks that compute the same."""
+        digest = hashlib.sha256(repr(self.description.normalisation).encode())
+        for name, value in weights(self.network, self.classifier).items():
+            digest.update(name.encode() + value.cpu().contiguous().numpy().tobytes())
+        return digest.hexdigest()
 
 
 @torch.inference_mode()

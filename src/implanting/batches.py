@@ -4,31 +4,22 @@ A batch is a function of (seed, step). Its images are the next of an endless row
 and its augmentation is drawn from a generator of its own, so that any step can be made again by itself.
 """
 
-import hashlib
 from functools import lru_cache
 
 import torch
 from jaxtyping import Int, UInt8
-from torch import Generator, Tensor
+from torch import Tensor
 
 from implanting.augment import augment
 from implanting.config import AugmentConfig
 from implanting.datasets import ImageSet
+from implanting.randomness import Stream, generator_of
 
 
 @lru_cache(maxsize=2)
 def permutation(images: int, seed: int, epoch: int) -> Int[Tensor, "image"]:
     """The order of the images in one epoch."""
-    return torch.randperm(images, generator=generator_of(seed, 0, epoch))
-
-
-def generator_of(seed: int, stream: int, number: int) -> Generator:
-    """The generator of one epoch's order (stream 0) or one step's augmentation (stream 1).
-
-    PyTorch's generator looks at the lower 32 bits of its seed only, so the three numbers are hashed into these.
-    """
-    digest = hashlib.sha256(f"{seed} {stream} {number}".encode()).digest()
-    return Generator().manual_seed(int.from_bytes(digest[:4], "little"))
+    return torch.randperm(images, generator=generator_of(seed, Stream.ORDER, epoch))
 
 
 def batch_indices(step: int, batch_size: int, images: int, seed: int) -> Int[Tensor, "image"]:
@@ -46,4 +37,6 @@ def batch(
 ) -> tuple[UInt8[Tensor, "image height width 3"], Int[Tensor, "image"]]:
     """The augmented images of a step and their labels."""
     indices = batch_indices(step, batch_size, len(image_set), seed)
-    return augment(image_set.images[indices], config, generator_of(seed, 1, step)), image_set.labels[indices]
+    return augment(image_set.images[indices], config, generator_of(seed, Stream.AUGMENTATION, step)), image_set.labels[
+        indices
+    ]

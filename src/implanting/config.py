@@ -181,6 +181,33 @@ class InferenceConfig:
     """How a query is classified; default: dense for a densely trained base, else gap."""
 
 
+@dataclass(frozen=True)
+class ImplantConfig:
+    """Stage 2: training implants on leave-one-out subtasks of a task's supports."""
+
+    implant_channels: int = 16
+    """New channels in every convolution of the last block."""
+    implant_epochs: int = 50
+    """Full-batch steps of AdamW."""
+    implant_learning_rate: float = 3e-3
+    """Learning rate of AdamW; chosen on validation classes."""
+    implant_weight_decay: float = 1e-2
+    """Weight decay of AdamW; chosen on validation classes."""
+    implant_tau: float = 10.0
+    """Fixed scale of the cosine, while implants are trained and when they are tested."""
+    adapt_support_pooling: Literal["gap", "gmp"] = "gap"
+    """How a support's map becomes a vector while implants are trained."""
+    adapt_query_pooling: Literal["gap", "gmp", "dense"] = "gap"
+    """How a left-out support is classified while implants are trained."""
+
+    def __post_init__(self) -> None:
+        for name in ("implant_channels", "implant_epochs"):
+            require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
+        for name in ("implant_learning_rate", "implant_tau"):
+            require(getattr(self, name) > 0, name, getattr(self, name), "above 0")
+        require(self.implant_weight_decay >= 0, "implant_weight_decay", self.implant_weight_decay, "0 or more")
+
+
 Config = TypeVar("Config")
 
 

@@ -119,6 +119,12 @@ def print_document(document: Mapping[str, Any]) -> None:
         print(json.dumps(document, default=str), flush=True)
 
 
+def print_text(text: str) -> None:
+    """Text on stdout."""
+    if rank() == 0:
+        print(text)
+
+
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> None:
     """A table on stdout."""
     table = Table(title=title, caption=caption or None, title_justify="left", caption_justify="left")

@@ -2,7 +2,9 @@
 
 import datetime
 import os
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -80,3 +82,17 @@ def synchronise(module: nn.Module, figures: Float[Tensor, "figure"]) -> Float[Te
     for buffer, average in zip(statistics, averages, strict=True):
         buffer.copy_(average.view_as(buffer))
     return figures
+
+
+def total(values: Tensor) -> Tensor:
+    """The sum of a tensor over all processes."""
+    if world_size() > 1:
+        dist.all_reduce(values)
+    return values
+
+
+def launch(workers: int, verb: str, arguments: Sequence[str]) -> int:
+    """Run a verb in several processes on this machine by PyTorch's own launcher, and give the exit status."""
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(workers)]
+    environment = {"OMP_NUM_THREADS": "1", **os.environ}
+    return subprocess.run([*launcher, "-m", "implanting", verb, *arguments], env=environment).returncode  # noqa: S603

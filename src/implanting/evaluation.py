@@ -9,14 +9,17 @@ from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
+from implanting.activations import Activations, compute_activations
 from implanting.base import BaseNetwork
-from implanting.config import InferenceConfig, TaskConfig
+from implanting.config import ImplantConfig, InferenceConfig, TaskConfig
 from implanting.datasets import ImageSet
+from implanting.distributed import rank, total, world_size
 from implanting.errors import ConfigError
-from implanting.inference import PrototypeClassifier, prototype_classifier, right_answers
+from implanting.inference import prototype_classifier
+from implanting.methods import BaseClassMethod, ImplantMethod, JointMethod, Method, PrototypeMethod
 from implanting.progress import Progress, silent
 from implanting.tasks import Tasks, draw_tasks
 
@@ -40,6 +43,10 @@ class Estimate:
     def __str__(self) -> str:
         return f"{100 * self.mean:.2f} ± {100 * self.interval:.2f}"
 
+    def signed(self) -> str:
+        """As a difference: with its sign."""
+        return f"{100 * self.mean:+.2f} ± {100 * self.interval:.2f}"
+
 
 @dataclass(frozen=True)
 class Result:
@@ -50,6 +57,14 @@ class Result:
     images: str
     """The fingerprint of the image set that the tasks were drawn from."""
     per_task: Float[np.ndarray, "task"]
+    confusion: Int[np.ndarray, "true given"]
+    """How many queries of each class (row) were taken for each class (column), over all tasks."""
+
+    @property
+    def per_class(self) -> Float[np.ndarray, "class"]:
+        """The accuracy of each class's queries; nan for a class that no task had."""
+        with np.errstate(invalid="ignore"):
+            return self.confusion.diagonal() / self.confusion.sum(1)
 
     @property
     def estimate(self) -> Estimate:
@@ -83,23 +98,79 @@ def evaluate(
     queries: int = TASKS.queries,
     tasks: int = TASKS.tasks,
     seed: int = TASKS.seed,
+    implants: bool | ImplantConfig = False,
     support_pooling: Literal["gap", "gmp"] = POOLING.support_pooling,
     query_pooling: Literal["gap", "gmp", "dense"] | None = POOLING.query_pooling,
     progress: Progress = silent,
 ) -> Result:
-    """Few-shot accuracy of a base network on the classes of an image set."""
+    """Few-shot accuracy of a base network on the classes of an image set, with implants or by prototypes alone.
+
+    Implants need two supports a class: with one shot, prototypes answer, and the result's `method` says so.
+    """
     config = TaskConfig(way, shot, queries, tasks, seed)
     drawn = draw_tasks(image_set, config)
-    classify = prototype_classifier(
-        base.description.config.pooling, base.tau, InferenceConfig(support_pooling, query_pooling)
-    )
-    return evaluate_embedded(base.embed(image_set.images, progress), drawn, config, classify)
+    pooling = InferenceConfig(support_pooling, query_pooling)
+    if implants and shot > 1:
+        settings = implants if isinstance(implants, ImplantConfig) else ImplantConfig()
+        activations = compute_activations(base, image_set, progress=progress)
+        method: Method = implant_method(base, activations, pooling, settings, seed)
+    else:
+        method = prototype_method(base, base.embed(image_set.images, progress), pooling)
+    return evaluate_tasks(method, drawn, config, len(image_set.class_names), progress)
 
 
-def evaluate_embedded(
-    phi: Float[Tensor, "image location dim"], drawn: Tasks, config: TaskConfig, classify: PrototypeClassifier
+def prototype_method(
+    base: BaseNetwork, phi: Float[Tensor, "image location dim"], pooling: InferenceConfig
+) -> PrototypeMethod:
+    """Prototypes with the learned tau."""
+    return PrototypeMethod(phi, prototype_classifier(base.description.config.pooling, base.tau, pooling))
+
+
+def implant_method(
+    base: BaseNetwork, activations: Activations, pooling: InferenceConfig, config: ImplantConfig, seed: int
+) -> ImplantMethod:
+    """Implants with the fixed tau of stage 2."""
+    if base.description.config.pooling == "flatten":
+        raise ConfigError("implants need a base trained with dense, gap or gmp; this one was trained with flatten")
+    classify = prototype_classifier(base.description.config.pooling, config.implant_tau, pooling)
+    return ImplantMethod(activations, base.network.tail, classify, config, seed)
+
+
+def base_class_method(
+    base: BaseNetwork, phi: Float[Tensor, "image location dim"], pooling: InferenceConfig
+) -> BaseClassMethod:
+    """The learned class weights with the learned tau."""
+    classify = prototype_classifier(base.description.config.pooling, base.tau, pooling)
+    return BaseClassMethod(phi, base.classifier.class_weights, classify)
+
+
+def joint_method(
+    base: BaseNetwork, novel: ImageSet, base_images: ImageSet, base_tasks: Tasks, pooling: InferenceConfig
+) -> JointMethod:
+    """Class weights and prototypes side by side, with the learned tau."""
+    classify = prototype_classifier(base.description.config.pooling, base.tau, pooling)
+    novel_phi, base_phi = base.embed(novel.images), base.embed(base_images.images)
+    return JointMethod(novel_phi, base_phi, base_tasks, base.classifier.class_weights, classify)
+
+
+def evaluate_tasks(
+    method: Method, tasks: Tasks, config: TaskConfig, classes: int, progress: Progress = silent
 ) -> Result:
-    """Accuracy on each task, from features that have been computed already."""
-    with torch.inference_mode():
-        per_task = right_answers(phi, drawn, classify).double().mean((1, 2))
-    return Result(str(classify), config, drawn.images, per_task.cpu().numpy())
+    """Classify every query of every task, the chunks shared among all processes."""
+    starts = range(0, len(tasks), method.tasks_at_once)
+    mine = starts[rank() :: world_size()]
+    parts = [
+        (start, *method(tasks[start : start + method.tasks_at_once]))
+        for start in progress(mine, f"{config.shot}-shot tasks", len(mine))
+    ]
+    right, confusion = torch.zeros(len(tasks), dtype=torch.float64), torch.zeros(classes**2, dtype=torch.int64)
+    for start, truth, given in parts:
+        right[start : start + len(truth)] = (truth == given).double().mean((1, 2))
+        confusion += torch.bincount((truth * classes + given).flatten(), minlength=classes**2)
+    return Result(
+        method=str(method),
+        config=config,
+        images=tasks.images,
+        per_task=total(right).numpy(),
+        confusion=total(confusion).view(classes, classes).numpy(),
+    )

@@ -1,21 +1,13 @@
-"""Inference: prototypes from pooled supports, then queries by cosine (eq. pred) or densely (eq. pred-dc).
-
-Many tasks at once, on features computed once for all images.
-"""
+"""Inference: prototypes from pooled supports, then queries by cosine (eq. pred) or densely (eq. pred-dc)."""
 
 from dataclasses import dataclass
 from typing import Literal
 
-import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from implanting.config import InferenceConfig, Pooling
 from implanting.similarity import pool, probabilities, prototypes, scaled_cosine
-from implanting.tasks import Tasks
-
-TASKS_AT_ONCE = 64
-"""Tasks classified in one operation; 64 of 150 queries keep the gathered features within the caches' reach."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +28,7 @@ class PrototypeClassifier:
         return probabilities(scaled_cosine(pool(query, self.query_pooling), vectors[:, None], self.tau))
 
     def __str__(self) -> str:
-        return f"{self.support_pooling} supports, {self.query_pooling} queries"
+        return f"{self.support_pooling}/{self.query_pooling}"
 
 
 def prototype_classifier(pooling: Pooling, tau: float, test: InferenceConfig) -> PrototypeClassifier:
@@ -50,24 +42,3 @@ def prototype_classifier(pooling: Pooling, tau: float, test: InferenceConfig) ->
     return PrototypeClassifier(
         test.support_pooling, test.query_pooling or ("dense" if pooling == "dense" else "gap"), tau
     )
-
-
-def right_answers(
-    phi: Float[Tensor, "image location dim"], tasks: Tasks, classify: PrototypeClassifier
-) -> Bool[Tensor, "task way query"]:
-    """Which queries of each task are given their own class."""
-    return torch.cat([right_of_chunk(phi, chunk, classify) for chunk in chunks(tasks)])
-
-
-def chunks(tasks: Tasks) -> list[Tasks]:
-    """The tasks in order, a few at a time."""
-    return [tasks[start : start + TASKS_AT_ONCE] for start in range(0, len(tasks), TASKS_AT_ONCE)]
-
-
-def right_of_chunk(
-    phi: Float[Tensor, "image location dim"], tasks: Tasks, classify: PrototypeClassifier
-) -> Bool[Tensor, "task way query"]:
-    """One chunk of `right_answers`."""
-    answers = classify(phi[tasks.support], phi[tasks.query.flatten(1)]).argmax(-1)
-    truth = torch.arange(tasks.query.shape[1], device=answers.device)
-    return answers.view(tasks.query.shape) == truth[:, None]

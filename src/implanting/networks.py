@@ -9,7 +9,10 @@ A network knows nothing of classes, pooling or preprocessing. It maps normalised
 """
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal, cast
 
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -24,6 +27,30 @@ def convolution(channels_in: int, channels_out: int, kernel: int) -> nn.Conv2d:
     layer = nn.Conv2d(channels_in, channels_out, kernel, padding=kernel // 2, bias=False)
     nn.init.normal_(layer.weight, std=math.sqrt(2 / (kernel**2 * channels_out)))
     return layer
+
+
+@dataclass(frozen=True)
+class ImplantedLayer:
+    """A convolution of the last block as implants see it."""
+
+    reads: int
+    """Which base map it reads: 0 is the block's input z, l the activation a_l."""
+    channels: int
+    """Channels of that map."""
+    kernel: int
+
+
+@dataclass(frozen=True)
+class Tail:
+    """All that stage 2 needs to know of a network: the convolutions of its last block, in turn, and the shortcut.
+
+    The sum of the last convolution and the shortcut is activated, then pooled 2x2.
+    """
+
+    layers: tuple[ImplantedLayer, ...]
+    shortcut: ImplantedLayer | None
+    activation: Literal["swish", "relu"] | None
+    last_activation: Literal["swish", "relu"] | None
 
 
 class ResidualBlock(nn.Module):
@@ -47,6 +74,12 @@ class ResidualBlock(nn.Module):
         a3 = F.silu(self.norm3(self.conv3(a2)) + self.shortcut_norm(self.shortcut(x)))
         return [a1, a2, F.max_pool2d(a3, 2)]
 
+    def tail(self) -> Tail:
+        """This block as the implanted one."""
+        channels_in, channels = self.conv1.in_channels, self.conv1.out_channels
+        layers = ImplantedLayer(0, channels_in, 3), ImplantedLayer(1, channels, 3), ImplantedLayer(2, channels, 3)
+        return Tail(layers, ImplantedLayer(0, channels_in, 1), "swish", "swish")
+
     def forward(self, x: Float[Tensor, "image channel height width"]) -> Tensor:
         return self.activations(x)[-1]
 
@@ -65,6 +98,10 @@ class PlainBlock(nn.Module):
         a1 = self.norm1(self.conv1(x))
         return [F.max_pool2d(F.relu(a1) if self.relu else a1, 2)]
 
+    def tail(self) -> Tail:
+        """This block as the implanted one."""
+        return Tail((ImplantedLayer(0, self.conv1.in_channels, 3),), None, "relu", "relu" if self.relu else None)
+
     def forward(self, x: Float[Tensor, "image channel height width"]) -> Tensor:
         return self.activations(x)[-1]
 
@@ -72,10 +109,11 @@ class PlainBlock(nn.Module):
 class Network(nn.Module):
     """phi: images to feature maps, block by block."""
 
-    def __init__(self, blocks: list[nn.Module], dim: int) -> None:
+    def __init__(self, blocks: Sequence[ResidualBlock | PlainBlock], dim: int) -> None:
         super().__init__()
         self.blocks = nn.ModuleList(blocks)
         self.dim = dim
+        self.tail = blocks[-1].tail()
 
     def forward(
         self, x: Float[Tensor, "image channel height width"], enter: int = 0, leave: int | None = None
@@ -84,6 +122,14 @@ class Network(nn.Module):
         for block in self.blocks[enter:leave]:
             x = block(x)
         return x
+
+    def last_block(
+        self, x: Float[Tensor, "image channel height width"]
+    ) -> tuple[list[Float[Tensor, "image _ map_height map_width"]], Float[Tensor, "image dim out_height out_width"]]:
+        """The maps that the last block's convolutions read (its input z, then a_1, a_2, ...), and phi."""
+        z = self(x, leave=-1)
+        *activations, phi = cast(ResidualBlock | PlainBlock, self.blocks[-1]).activations(z)
+        return [z, *activations], phi
 
     def map_size(self, height: int, width: int) -> tuple[int, int]:
         """The locations (rows, columns) that an image of this size gives."""

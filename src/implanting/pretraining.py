@@ -114,9 +114,7 @@ def parallel(model: StageOne, device: torch.device) -> nn.Module:
 
 
 def validation_due(run: Run) -> bool:
-    """Whether this step ends training or has brought the next full `validate_every` epochs."""
-    if rank() != 0:
-        return False
+    """Whether this step ends training or has brought the next full `validate_every` epochs; the same on all ranks."""
     if run.step == run.steps:
         return True
     interval = run.config.validate_every * len(run.images) / run.config.batch_size

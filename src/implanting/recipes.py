@@ -1,6 +1,7 @@
 """The named recipes of stage 1.
 
-Each opens with its command, its cost and the result to expect, and says which of its values are the paper's.
+Each opens with its command, its cost and the result to expect, and says which of its values are the paper's and which
+are ours. `implanting info --recipes` prints them.
 """
 
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ RECIPES = {
             batch_size=64,
             epochs=12.0,
         ),
-        about="",
+        about="""CPU""",
     ),
     "paper-miniimagenet": Recipe(
         PretrainConfig(
@@ -46,7 +47,12 @@ RECIPES = {
             batch_size=200,
             iterations=8_000,
         ),
-        about="",
+        about="""implanting pretrain --data miniImageNet --recipe paper-miniimagenet --out base.safetensors
+Cost: 8,000 steps of 200 images of 84 px at width 64; not run by us (days on 2 cores, hours on a GPU).
+To expect, by the paper, on the 20 novel classes with 1 / 5 / 10 shots: 62.53 / 78.95 / 82.66 % dense, and with
+--pooling gap 58.61 / 76.40 / 80.76 %.
+The paper's: ResNet-12, 8,000 x 200, SGD with Nesterov momentum, tau 10. Ours: learning rate 0.1 with the steps
+of Gidaris & Komodakis, momentum 0.9, weight decay 5e-4, zero-padded crops of 8 px and flips.""",
     ),
     "paper-fc100": Recipe(
         PretrainConfig(
@@ -61,7 +67,12 @@ RECIPES = {
             batch_size=512,
             iterations=12_500,
         ),
-        about="",
+        about="""implanting pretrain --data FC100 --recipe paper-fc100 --out base.safetensors
+Cost: 12,500 steps of 512 images of 32 px at width 64; not run by us (more than a day on 2 cores).
+To expect, by the paper, on the 20 novel classes with 1 / 5 / 10 shots: 42.04 / 57.05 / 61.91 % dense, and with
+--pooling gap 41.02 / 56.63 / 61.65 %.
+The paper's: ResNet-12, 12,500 x 512, Adam, tau 100. Ours: learning rate 1e-3 with the steps of Gidaris & Komodakis,
+weight decay 5e-4, zero-padded crops of 4 px and flips.""",
     ),
     "demo": Recipe(
         PretrainConfig(
@@ -72,6 +83,8 @@ RECIPES = {
             epochs=12.0,
             validation_tasks=0,
         ),
-        about="",
+        about="""implanting demo
+Cost: 12 epochs of 901 digits at width 8, a few seconds. Made for handwritten digits, which must not be mirrored.
+All values are ours.""",
     ),
 }

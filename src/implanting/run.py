@@ -20,9 +20,10 @@ from implanting.config import InferenceConfig, PretrainConfig, TaskConfig
 from implanting.datasets import ImageSet, check_disjoint
 from implanting.distributed import rank, world_size
 from implanting.errors import ConfigError, ImplantingError
-from implanting.evaluation import Estimate, evaluate_embedded
+from implanting.evaluation import Estimate, evaluate_tasks
 from implanting.images import Normalisation
 from implanting.inference import prototype_classifier
+from implanting.methods import PrototypeMethod
 from implanting.networks import Network
 from implanting.optimisation import build_optimizer, load_optimizer, optimizer_tensors, total_steps
 from implanting.tasks import draw_tasks
@@ -144,8 +145,8 @@ def few_shot_validation(
         network.eval()
         phi = embed(network, normalisation, images.images, device)
         network.train()
-        classify = prototype_classifier(config.pooling, tau, InferenceConfig())
-        return evaluate_embedded(phi, tasks, task_config, classify).estimate
+        method = PrototypeMethod(phi, prototype_classifier(config.pooling, tau, InferenceConfig()))
+        return evaluate_tasks(method, tasks, task_config, len(images.class_names)).estimate
 
     return validate
 

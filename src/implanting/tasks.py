@@ -4,7 +4,9 @@ Task i depends on (seed, i) only, whatever the number of tasks, processes or the
 numbers are hashes of (seed, task, class, image), so any slice of the tasks can be drawn by itself.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -13,7 +15,7 @@ from torch import Tensor
 
 from implanting.config import TaskConfig
 from implanting.datasets import ImageSet
-from implanting.errors import DataError
+from implanting.errors import ConfigError, DataError
 
 CHUNK = 500
 """Tasks drawn at once; bounds the memory of the random keys."""
@@ -25,6 +27,8 @@ class Tasks:
 
     images: str
     """The fingerprint of the image set."""
+    numbers: Int[Tensor, "task"]
+    """Which of the seed's tasks these are."""
     classes: Int[Tensor, "task way"]
     support: Int[Tensor, "task way shot"]
     query: Int[Tensor, "task way query"]
@@ -33,7 +37,7 @@ class Tasks:
         return len(self.classes)
 
     def __getitem__(self, tasks: slice) -> "Tasks":
-        return Tasks(self.images, self.classes[tasks], self.support[tasks], self.query[tasks])
+        return Tasks(self.images, self.numbers[tasks], self.classes[tasks], self.support[tasks], self.query[tasks])
 
 
 def mix(state: UInt64[np.ndarray, "..."]) -> UInt64[np.ndarray, "..."]:
@@ -58,7 +62,13 @@ def draw_tasks(image_set: ImageSet, config: TaskConfig) -> Tasks:
         draw_chunk(table, sizes, chunk, config.way, config.shot + config.queries, config.seed) for chunk in numbers
     ]
     classes, images = (torch.from_numpy(np.concatenate(parts)) for parts in zip(*drawn, strict=True))
-    return Tasks(image_set.fingerprint, classes, images[..., : config.shot], images[..., config.shot :])
+    return Tasks(
+        image_set.fingerprint,
+        torch.arange(config.tasks),
+        classes,
+        images[..., : config.shot],
+        images[..., config.shot :],
+    )
 
 
 def draw_chunk(
@@ -92,3 +102,16 @@ def check_sizes(indices_by_class: list[Tensor], class_names: tuple[str, ...], co
                 f"class '{name}' has {len(indices)} images; {shot}-shot with {queries} queries needs {shot + queries}: "
                 f"lower --shot or --queries, or add {missing}"
             )
+
+
+def save_tasks(path: Path, image_set: ImageSet, cells: Sequence[tuple[Tasks, TaskConfig]]) -> None:
+    """Write tasks for other code: arrays `support_5`, `query_5`, `classes_5` for 5 shots and so on, and the classes."""
+    arrays: dict[str, np.ndarray] = {"class_names": np.array(image_set.class_names), "labels": image_set.labels.numpy()}
+    for tasks, config in cells:
+        for name in ("support", "query", "classes"):
+            arrays[f"{name}_{config.shot}"] = getattr(tasks, name).numpy()
+    try:
+        with path.open("wb") as file:
+            np.savez_compressed(file, allow_pickle=False, **arrays)
+    except OSError as error:
+        raise ConfigError(f"--save-tasks {path} cannot be written ({error.strerror}): choose another place") from error

@@ -1,5 +1,6 @@
 """Two processes train as one: the ranks stay bitwise equal, and equal to one process doing the same arithmetic."""
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -100,3 +101,18 @@ def test_a_restarted_worker_goes_on_from_the_last_checkpoint(tmp_path: Path) -> 
     assert "step 0 of 6" in finished.stderr
     assert "step 4 of 6" in finished.stderr
     assert same_weights(out, calm)
+
+
+def test_the_tasks_of_an_evaluation_are_shared_without_a_trace(tmp_path: Path) -> None:
+    data, out = write_fc100(tmp_path), tmp_path / "base.safetensors"
+    implanting(*pretrain_command(data, out), "--iterations", "4")
+    settings = ["--split", "val", "--way", "4", "--shot", "1", "3", "--queries", "8", "--tasks", "21", "--implants"]
+    command = ["evaluate", "--base", str(out), "--data", str(data), *settings, "--implant-epochs", "5", "--json"]
+    alone, *shared = (
+        json.loads(implanting(sys.executable, "-m", "implanting", *command, *workers).stdout.splitlines()[-1])[
+            "results"
+        ]
+        for workers in ([], ["--workers", "2"], ["--workers", "3"])
+    )
+    assert [row["method"] for row in alone] == ["prototypes (gap/dense)"] * 2 + ["implants (gap/dense)"]
+    assert shared == [alone, alone]

@@ -1,13 +1,16 @@
+import dataclasses
 import math
 
 import numpy as np
 import pytest
 import torch
 
-from implanting.config import TaskConfig
+from implanting.activations import compute_activations
+from implanting.config import ImplantConfig, InferenceConfig, TaskConfig
 from implanting.errors import ConfigError
-from implanting.evaluation import Estimate, Result, evaluate, evaluate_embedded
-from implanting.inference import PrototypeClassifier, right_answers
+from implanting.evaluation import Estimate, Result, evaluate, evaluate_tasks, implant_method
+from implanting.inference import PrototypeClassifier
+from implanting.methods import PrototypeMethod
 from implanting.tasks import draw_tasks
 from toys import coloured, seeded, toy_base
 
@@ -35,7 +38,7 @@ def test_the_interval_covers_the_truth_at_its_rate():
 
 
 def result(per_task: list[float], images: str = "one set", **changes: int) -> Result:
-    return Result("toy", TaskConfig(tasks=len(per_task), **changes), images, np.array(per_task))
+    return Result("toy", TaskConfig(tasks=len(per_task), **changes), images, np.array(per_task), np.eye(2, dtype=int))
 
 
 def test_gain_is_the_paired_difference():
@@ -56,25 +59,67 @@ def test_gain_over_other_tasks_is_refused(other):
         result([0.5] * 3).gain_over(other)
 
 
-def test_accuracy_of_a_task_is_the_share_of_its_right_answers():
+def spread_features(images):
+    return images.images.float().mean((1, 2))[:, None, :] + torch.randn(32, 1, 3, generator=seeded()) * 30
+
+
+def test_accuracy_and_confusion_are_counted_from_the_answers():
     images = coloured(classes=4, per_class=8)
     config = TaskConfig(way=3, shot=2, queries=4, tasks=20)
     tasks = draw_tasks(images, config)
-    phi = images.images.float().mean((1, 2))[:, None, :] + torch.randn(32, 1, 3, generator=seeded()) * 30
-    classify = PrototypeClassifier("gap", "gap", 1.0)
-    right = right_answers(phi, tasks, classify)
-    per_task = evaluate_embedded(phi, tasks, config, classify).per_task
-    assert per_task.tolist() == pytest.approx([sum(map(sum, task)) / 12 for task in right.tolist()])
-    assert len(set(per_task.tolist())) > 1
+    method = PrototypeMethod(spread_features(images), PrototypeClassifier("gap", "gap", 1.0), tasks_at_once=7)
+    result = evaluate_tasks(method, tasks, config, classes=4)
+    confusion = np.zeros((4, 4), dtype=int)
+    for number, (truth, given) in enumerate(zip(*(part.tolist() for part in method(tasks)), strict=True)):
+        assert truth == [[label] * 4 for label in tasks.classes[number].tolist()]
+        pairs = [
+            pair
+            for true_row, given_row in zip(truth, given, strict=True)
+            for pair in zip(true_row, given_row, strict=True)
+        ]
+        assert result.per_task[number] == pytest.approx(sum(true == answer for true, answer in pairs) / 12)
+        for true, answer in pairs:
+            confusion[true, answer] += 1
+    assert result.confusion.tolist() == confusion.tolist()
+    assert result.per_class.tolist() == pytest.approx([confusion[c, c] / confusion[c].sum() for c in range(4)])
+    assert len(set(result.per_task.tolist())) > 1
 
 
 def test_evaluate_puts_the_parts_together():
     base, images = toy_base(size=16), coloured(classes=4, per_class=8)
     result = evaluate(base, images, way=3, shot=2, queries=4, tasks=20, seed=5, query_pooling="gmp")
     config = TaskConfig(3, 2, 4, 20, 5)
-    classify = PrototypeClassifier("gap", "gmp", base.tau)
-    expected = evaluate_embedded(base.embed(images.images), draw_tasks(images, config), config, classify)
+    method = PrototypeMethod(base.embed(images.images), PrototypeClassifier("gap", "gmp", base.tau))
     assert result.config == config
-    assert result.method == "gap supports, gmp queries"
-    assert result.per_task.tolist() == expected.per_task.tolist()
+    assert result.method == "prototypes (gap/gmp)"
+    assert result.per_task.tolist() == evaluate_tasks(method, draw_tasks(images, config), config, 4).per_task.tolist()
     assert result.mean > 0.4  # colours are easy to tell apart, even for random weights
+
+
+def test_implants_are_used_from_two_shots_on():
+    base, images = toy_base(size=32), coloured(classes=3, per_class=8, size=32)
+    shape = {"way": 3, "queries": 4, "tasks": 4, "implants": ImplantConfig(implant_channels=2, implant_epochs=3)}
+    assert evaluate(base, images, shot=2, **shape).method == "implants (gap/dense)"
+    assert evaluate(base, images, shot=1, **shape).method == "prototypes (gap/dense)"
+
+
+def test_the_answers_with_implants_do_not_depend_on_the_chunks():
+    base, images = toy_base(size=32), coloured(classes=4, per_class=12, size=32)
+    config = TaskConfig(way=3, shot=3, queries=5, tasks=6)
+    tasks = draw_tasks(images, config)
+    activations = compute_activations(base, images)
+    settings = ImplantConfig(implant_channels=2, implant_epochs=10)
+    whole = implant_method(base, activations, InferenceConfig(), settings, seed=0)
+    parts = dataclasses.replace(whole, tasks_at_once=2)
+    assert (
+        evaluate_tasks(whole, tasks, config, 4).per_task.tolist()
+        == evaluate_tasks(parts, tasks, config, 4).per_task.tolist()
+    )
+    other_seed = implant_method(base, activations, InferenceConfig(), settings, seed=1)
+    assert not torch.equal(whole(tasks)[1], other_seed(tasks)[1])
+
+
+def test_implants_refuse_a_base_trained_with_flatten():
+    base, images = toy_base(size=32, pooling="flatten"), coloured(classes=3, per_class=8, size=32)
+    with pytest.raises(ConfigError, match="flatten"):
+        evaluate(base, images, way=3, shot=2, queries=4, tasks=4, implants=True)

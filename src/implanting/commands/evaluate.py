@@ -5,18 +5,29 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import torch
 
-from implanting.base import load_base
+from implanting.activations import compute_activations
+from implanting.base import BaseNetwork, load_base
 from implanting.commands.parsing import parse
-from implanting.config import InferenceConfig, RunConfig, TaskConfig
+from implanting.config import ImplantConfig, InferenceConfig, RunConfig, TaskConfig
 from implanting.console import print_json, print_table, result_row, say, show_progress
-from implanting.datasets import read_dataset
-from implanting.distributed import choose_device
-from implanting.evaluation import evaluate_embedded
-from implanting.inference import prototype_classifier
-from implanting.tasks import draw_tasks
+from implanting.datasets import ImageSet, read_dataset
+from implanting.distributed import choose_device, launch, process_group, rank, world_size
+from implanting.errors import ConfigError, SplitMissing
+from implanting.evaluation import (
+    Result,
+    base_class_method,
+    evaluate_tasks,
+    implant_method,
+    joint_method,
+    prototype_method,
+)
+from implanting.tasks import Tasks, draw_tasks, save_tasks
+
+Cell = tuple[Tasks, TaskConfig]
 
 
 @dataclass(frozen=True)
@@ -44,45 +55,155 @@ class Evaluate:
     """Number of tasks."""
     seed: int = TaskConfig.seed
     """Task i is drawn from (seed, i) alone."""
+    classes: Literal["novel", "base", "both"] = "novel"
+    """novel: a task's classes, by prototypes. base: all base classes, by the learned class weights. both: together."""
+    implants: bool = False
+    """Train implants on each task's supports, and test them beside the prototypes on the same tasks."""
+    half: bool = False
+    """Keep the base activations that implants read in half precision."""
+    cache: Path | None = None
+    """A folder to keep these activations in for other runs."""
+    workers: int = 1
+    """Processes on this machine that share the tasks, each with as many threads as OMP_NUM_THREADS says, or one."""
+    save_tasks: Path | None = None
+    """Write the tasks to this file (.npz), for other people's code."""
     json: bool = False
     """End with one JSON document on stdout."""
     pooling: InferenceConfig = field(default_factory=InferenceConfig)
+    adapt: ImplantConfig = field(default_factory=ImplantConfig)
     run: RunConfig = field(default_factory=RunConfig)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Embed every image once, then evaluate each number of shots."""
+    """Compute what each image needs once, then evaluate each number of shots."""
     command = parse(Evaluate, "evaluate", arguments)
+    if command.classes != "novel" and command.implants:
+        raise ConfigError(f"--classes {command.classes} is defined without implants: leave out --implants")
+    if command.workers > 1 and world_size() == 1:
+        return launch(command.workers, "evaluate", arguments)
     if command.run.threads:
         torch.set_num_threads(command.run.threads)
+    device = choose_device(command.run.device)
+    base = load_base(command.base, str(device))
     began = time.monotonic()
-    base = load_base(command.base, str(choose_device(command.run.device)))
-    trained = base.description
-    image_set = read_dataset(
-        command.data,
-        command.split,
-        splits=command.splits,
-        split_seed=trained.config.data.split_seed,
-        image_size=trained.square_size,
-        progress=show_progress,
-    )
-    configs = [TaskConfig(command.way, shot, command.queries, command.tasks, command.seed) for shot in command.shot]
-    drawn = [draw_tasks(image_set, config) for config in configs]
-    if shared := set(trained.class_names) & set(image_set.class_names):
-        say(
-            f"warning: {len(shared)} of these classes were base classes, such as '{min(shared)}': not a few-shot result"
-        )
-    classify = prototype_classifier(trained.config.pooling, base.tau, command.pooling)
-    phi = base.embed(image_set.images, show_progress)
-    results = [evaluate_embedded(phi, tasks, config, classify) for tasks, config in zip(drawn, configs, strict=True)]
+    with process_group(device):
+        title, results = EVALUATIONS[command.classes](command, base)
     if command.json:
         print_json(dataclasses.asdict(command), time.monotonic() - began, [result_row(result) for result in results])
-        return 0
-    print_table(
-        f"{command.base.name} on {image_set.name} ({len(image_set.class_names)} classes)",
-        ["", *(f"{shot}-shot" for shot in command.shot)],
-        [[f"{command.way}-way, {classify}", *(str(result.estimate) for result in results)]],
-        f"accuracy in %, mean of {command.tasks} tasks ± 95 % interval over the sampling of tasks, "
-        f"{command.queries} queries a class",
-    )
+    else:
+        show(command, title, results)
     return 0
+
+
+def draw(command: Evaluate, image_set: ImageSet) -> list[Cell]:
+    """The tasks of each number of shots; the first are saved where that is asked for."""
+    configs = [TaskConfig(command.way, shot, command.queries, command.tasks, command.seed) for shot in command.shot]
+    cells = [(draw_tasks(image_set, config), config) for config in configs]
+    if command.save_tasks and rank() == 0:
+        save_tasks(command.save_tasks, image_set, cells)
+    return cells
+
+
+def novel_classes(command: Evaluate, base: BaseNetwork) -> tuple[str, list[Result]]:
+    """Prototypes and, where there are two shots or more, implants on the same tasks."""
+    image_set = read_split(command, base, command.split)
+    if shared := set(base.description.class_names) & set(image_set.class_names):
+        say(f"warning: {len(shared)} of these were base classes, such as '{min(shared)}': not a few-shot result")
+    cells, classes = draw(command, image_set), len(image_set.class_names)
+    title = f"{image_set.name}, {command.way}-way tasks of its {classes} classes"
+    if not command.implants:
+        method = prototype_method(base, base.embed(image_set.images, show_progress), command.pooling)
+        return title, [evaluate_tasks(method, *cell, classes, show_progress) for cell in cells]
+    activations = compute_activations(base, image_set, half=command.half, cache=command.cache, progress=show_progress)
+    prototypes = prototype_method(base, activations.phi.float(), command.pooling)
+    implants = implant_method(base, activations, command.pooling, command.adapt, command.seed)
+    results = [evaluate_tasks(prototypes, *cell, classes, show_progress) for cell in cells]
+    results += [evaluate_tasks(implants, *cell, classes, show_progress) for cell in cells if cell[1].shot > 1]
+    if 1 in command.shot:
+        say("1-shot: implants cannot be trained on one support a class; prototypes only")
+    return title, results
+
+
+def base_classes(command: Evaluate, base: BaseNetwork) -> tuple[str, list[Result]]:
+    """The learned class weights on images of base classes that were not trained on; shots make no difference."""
+    image_set = read_held_out(command, base)
+    config = TaskConfig(command.way, 1, command.queries, command.tasks, command.seed)
+    method = base_class_method(base, base.embed(image_set.images, show_progress), command.pooling)
+    result = evaluate_tasks(method, draw_tasks(image_set, config), config, len(image_set.class_names), show_progress)
+    results = [dataclasses.replace(result, config=dataclasses.replace(config, shot=shot)) for shot in command.shot]
+    return f"{len(image_set)} images of all {len(image_set.class_names)} base classes, not trained on", results
+
+
+def both_classes(command: Evaluate, base: BaseNetwork) -> tuple[str, list[Result]]:
+    """Class weights and prototypes side by side, on as many base as novel queries."""
+    novel, known = read_split(command, base, command.split), read_held_out(command, base)
+    base_tasks = draw_tasks(known, TaskConfig(command.way, 1, command.queries, command.tasks, command.seed))
+    method = joint_method(base, novel, known, base_tasks, command.pooling)
+    classes = len(known.class_names) + len(novel.class_names)
+    results = [evaluate_tasks(method, *cell, classes, show_progress) for cell in draw(command, novel)]
+    return f"all {len(known.class_names)} base classes and {command.way} of {novel.name} together", results
+
+
+EVALUATIONS = {"novel": novel_classes, "base": base_classes, "both": both_classes}
+
+
+def read_split(command: Evaluate, base: BaseNetwork, split: str) -> ImageSet:
+    """A split of the data, its images brought to the size that the base was trained for."""
+    return read_dataset(
+        command.data,
+        split,
+        splits=command.splits,
+        split_seed=base.description.config.data.split_seed,
+        image_size=base.description.square_size,
+        progress=show_progress,
+    )
+
+
+def read_held_out(command: Evaluate, base: BaseNetwork) -> ImageSet:
+    """Images of the base classes that were not trained on: those held out, or else an extra split of them."""
+    described = base.description
+    if not described.held_out:
+        return extra_images(command, base)
+    trained = read_split(command, base, "train")
+    if trained.fingerprint != described.data_fingerprint:
+        raise ConfigError(f"{command.data} is not the data that {command.base} was trained on ({described.data_name})")
+    return trained.subset(torch.tensor(described.held_out))
+
+
+def extra_images(command: Evaluate, base: BaseNetwork) -> ImageSet:
+    """The split `train_phase_test` that comes with some forms of miniImageNet."""
+    try:
+        extra = read_split(command, base, "train_phase_test")
+    except SplitMissing as error:
+        raise ConfigError(
+            f"{command.base} held no base images out and {command.data} has no train_phase_test: "
+            "train with --hold-out 100"
+        ) from error
+    if extra.class_names != base.description.class_names:
+        raise ConfigError(f"the classes of {extra.name} are not the base classes of {command.base}")
+    return extra
+
+
+def show(command: Evaluate, title: str, results: Sequence[Result]) -> None:
+    """A row a method, and the paired gain of implants."""
+    cells = {(result.method, result.config.shot): result for result in results}
+    methods = list(dict.fromkeys(result.method for result in results))
+
+    def row(title: str, texts: dict[int, str]) -> list[str]:
+        return [title, *(texts.get(shot, "") for shot in command.shot)]
+
+    rows = [
+        row(name, {shot: str(result.estimate) for (method, shot), result in cells.items() if method == name})
+        for name in methods
+    ]
+    for name in methods[1:]:
+        shots = [shot for method, shot in cells if method == name]
+        gains = {shot: cells[name, shot].gain_over(cells[methods[0], shot]).signed() for shot in shots}
+        rows.append(row("gain, paired", gains))
+    print_table(
+        f"{command.base.name} on {title}",
+        ["", *(f"{shot}-shot" for shot in command.shot)],
+        rows,
+        f"accuracy in %, mean of {command.tasks} tasks ± 95 % interval over the sampling of tasks, "
+        f"{command.queries} queries a class; in brackets, support/query pooling",
+    )

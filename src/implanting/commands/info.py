@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import indent
 from typing import Annotated
 
 import torch
@@ -11,7 +12,7 @@ import tyro
 from implanting.base import load_base
 from implanting.checkpoint import FORMAT
 from implanting.commands.parsing import parse
-from implanting.console import print_document, print_table
+from implanting.console import print_document, print_table, print_text
 from implanting.errors import ConfigError
 from implanting.recipes import RECIPES
 
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
     """Describe the file or the recipes."""
     command = parse(Info, "info", arguments)
     if command.recipes:
-        print_table("recipes", ["recipe", "about"], [[name, recipe.about] for name, recipe in RECIPES.items()])
+        print_text("\n\n".join(f"{name}\n{indent(recipe.about, '  ')}" for name, recipe in RECIPES.items()))
         return 0
     if command.file is None:
         raise ConfigError("nothing to describe: name a file, or ask for --recipes")

@@ -1,0 +1,140 @@
+"""Encode once: the base activations of an image set, which no task changes.
+
+One pass over the images gives, for each, the maps that implants read and phi. They are kept in memory, or memory-mapped
+when they are larger than a budget or when a folder is named to keep them in. A folder says of which base and which
+images it is; one of others is refused, never used.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from implanting.base import BATCH, BaseNetwork
+from implanting.config import MEMORY_BUDGET
+from implanting.datasets import ImageSet
+from implanting.errors import DataError
+from implanting.images import allocate
+from implanting.progress import Progress, silent
+
+DESCRIPTION = "activations.json"
+"""Written last: a folder without it is no cache."""
+
+Cached = Float[Tensor, "image location _"]
+CachedPhi = Float[Tensor, "image pooled dim"]
+
+
+@dataclass(frozen=True)
+class Activations:
+    """What the frozen network computes for each image."""
+
+    base_maps: list[Cached]
+    """What the convolutions of the last block read: its input z, then a_1, a_2, ..."""
+    phi: CachedPhi
+    size: tuple[int, int]
+    """Rows and columns of the base maps."""
+
+    def of(self, images: Int[Tensor, "*task image"]) -> tuple[list[Tensor], Tensor]:
+        """The maps and phi of some images, [*task image location channel], in single precision."""
+        return [maps[images].float() for maps in self.base_maps], self.phi[images].float()
+
+
+def compute_activations(
+    base: BaseNetwork,
+    image_set: ImageSet,
+    *,
+    half: bool = False,
+    cache: Path | None = None,
+    budget: int = MEMORY_BUDGET,
+    progress: Progress = silent,
+) -> Activations:
+    """All activations of an image set, from the cache folder if it holds them."""
+    dtype = np.dtype(np.float16 if half else np.float32)
+    identity = {"base": base.fingerprint, "images": image_set.fingerprint, "dtype": dtype.name}
+    if cache is not None and (cache / DESCRIPTION).exists():
+        return open_cache(cache, identity)
+    shapes, size = shapes_of(base, image_set)
+    arrays = open_files(cache, shapes, dtype) if cache else allocate_all(shapes, dtype, budget)
+    fill(base, image_set, arrays, progress)
+    if cache is not None:
+        (cache / DESCRIPTION).write_text(json.dumps({**identity, "size": size, "arrays": len(arrays)}))
+    return activations_of(arrays, size)
+
+
+def activations_of(arrays: Sequence[np.ndarray], size: tuple[int, int]) -> Activations:
+    """Arrays as tensors that share their memory."""
+    *base_maps, phi = (torch.from_numpy(array) for array in arrays)
+    return Activations(base_maps, phi, size)
+
+
+def shapes_of(base: BaseNetwork, image_set: ImageSet) -> tuple[list[tuple[int, ...]], tuple[int, int]]:
+    """The shape of each array of the cache, and the maps' rows and columns."""
+    maps, phi = base.activations(image_set.images[:1])
+    size = (maps[0].shape[2], maps[0].shape[3])
+    return [(len(image_set), part[0, 0].numel(), part.shape[1]) for part in (*maps, phi)], size
+
+
+def fill(base: BaseNetwork, image_set: ImageSet, arrays: Sequence[np.ndarray], progress: Progress) -> None:
+    """One pass over the images."""
+    batches = image_set.images.split(BATCH)
+    start = 0
+    for batch in progress(batches, "base activations", len(batches)):
+        maps, phi = base.activations(batch)
+        for array, part in zip(arrays, (*maps, phi), strict=True):
+            array[start : start + len(batch)] = part.flatten(2).transpose(1, 2).cpu().numpy()
+        start += len(batch)
+
+
+def allocate_all(shapes: Sequence[tuple[int, ...]], dtype: np.dtype, budget: int) -> list[np.ndarray]:
+    """Arrays in memory, or all of them on disk where together they exceed the budget."""
+    total = sum(int(np.prod(shape)) for shape in shapes) * dtype.itemsize
+    allowed = budget if total <= budget else 0
+    return [allocate((*shape[:-1], shape[-1] * dtype.itemsize), allowed).view(dtype) for shape in shapes]
+
+
+def file_of(cache: Path, number: int) -> Path:
+    """The file of one array."""
+    return cache / f"map-{number}.npy"
+
+
+def open_files(cache: Path, shapes: Sequence[tuple[int, ...]], dtype: np.dtype) -> list[np.ndarray]:
+    """Memory-mapped files of the full size, so that a full disk is found before anything is computed."""
+    cache.mkdir(parents=True, exist_ok=True)
+    files = [file_of(cache, number) for number in range(len(shapes))]
+    try:
+        arrays: list[np.ndarray] = [
+            np.lib.format.open_memmap(file, mode="w+", dtype=dtype, shape=shape)
+            for file, shape in zip(files, shapes, strict=True)
+        ]
+        for file in files:
+            with file.open("r+b") as opened:
+                os.posix_fallocate(opened.fileno(), 0, file.stat().st_size)
+    except OSError as error:
+        for file in files:
+            file.unlink(missing_ok=True)
+        needed = sum(int(np.prod(shape)) for shape in shapes) * dtype.itemsize
+        raise DataError(
+            f"the cache {cache} needs {needed / 2**30:.2f} GiB and cannot have them ({error.strerror}): free space, "
+            "choose another folder, or use half precision"
+        ) from error
+    return arrays
+
+
+def open_cache(cache: Path, identity: dict[str, str]) -> Activations:
+    """The activations that a folder holds; those of another base, other images or another precision are refused."""
+    found = json.loads((cache / DESCRIPTION).read_text())
+    for name, value in identity.items():
+        if found.get(name) != value:
+            raise DataError(
+                f"the cache {cache} is of another {name} ({str(found.get(name))[:12]}, here {value[:12]}): "
+                "name another folder or remove this one"
+            )
+    arrays = [np.load(file_of(cache, number), mmap_mode="r+") for number in range(found["arrays"])]
+    rows, columns = found["size"]
+    return activations_of(arrays, (rows, columns))

@@ -1,0 +1,114 @@
+"""Stage 2: implants trained on leave-one-out subtasks of a task's supports (eq. s2-cost, s2-dc-cost), for many tasks.
+
+Each support is the query of a subtask whose prototypes are made of all the others. The cosine needs only inner
+products, so no prototype is ever built for a query. With S_j the sum of class j's pooled supports, query i of class y
+meets S_j of the other classes and S_y - v_i of its own, and
+
+    <q_i, S_y - v_i> = <q_i, S_y> - <q_i, v_i>    |S_y - v_i|^2 = |S_y|^2 - 2 <S_y, v_i> + |v_i|^2.
+
+(Dividing a prototype by the number of its supports does not change a cosine.) The products of phi_wide =
+[base, implant] are those of the base, computed once, plus those of the implants, computed anew at each epoch.
+
+The loss is summed over tasks: AdamW works element by element, so a step over stacked implants is a step of each task.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Generator, Tensor
+
+from implanting.config import ImplantConfig
+from implanting.implants import Implants, Maps, PooledMaps, new_implants
+from implanting.networks import Tail
+from implanting.similarity import pool
+
+
+@dataclass(frozen=True)
+class Products:
+    """The inner products from which leave-one-out cosines follow; they add up over groups of channels."""
+
+    query_class: Float[Tensor, "task image location way"]
+    """<q, S_j>"""
+    query_own: Float[Tensor, "task image location"]
+    """<q_i, v_i>"""
+    query_query: Float[Tensor, "task image location"]
+    class_class: Float[Tensor, "task way"]
+    class_own: Float[Tensor, "task image"]
+    """<S_y, v_i>"""
+    own_own: Float[Tensor, "task image"]
+
+    def __add__(self, other: "Products") -> "Products":
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return Products(*(ours + theirs for ours, theirs in pairs))
+
+
+def inner_products(phi: Maps, membership: Float[Tensor, "image way"], config: ImplantConfig) -> Products:
+    """The products of one group of channels; `membership` is 1 where an image is a support of a class."""
+    queries = pool(phi, config.adapt_query_pooling)
+    vectors = pool(phi, config.adapt_support_pooling).squeeze(2)
+    sums = membership.mT @ vectors
+    own_sums = membership @ sums
+    return Products(
+        query_class=torch.einsum("tnld,twd->tnlw", queries, sums),
+        query_own=(queries * vectors[:, :, None]).sum(-1),
+        query_query=queries.square().sum(-1),
+        class_class=sums.square().sum(-1),
+        class_own=(own_sums * vectors).sum(-1),
+        own_own=vectors.square().sum(-1),
+    )
+
+
+def leave_one_out_scores(
+    products: Products, membership: Float[Tensor, "image way"], tau: float
+) -> Float[Tensor, "task image location way"]:
+    """s_tau of every query with the prototypes of all classes, its own made without it."""
+    own = membership.bool()[:, None]
+    own_class = (products.class_class[:, None] * membership).sum(-1)
+    rest = (own_class - 2 * products.class_own + products.own_own)[:, :, None, None]
+    norms = torch.where(own, rest, products.class_class[:, None, None])
+    dots = torch.where(own, products.query_class - products.query_own[..., None], products.query_class)
+    return tau * dots * torch.rsqrt((norms * products.query_query[..., None]).clamp_min(1e-12))
+
+
+def leave_one_out_loss(
+    scores: Float[Tensor, "task image location way"], labels: Int[Tensor, "image"], queried: Bool[Tensor, "image"]
+) -> Float[Tensor, ""]:
+    """Cross-entropy of each left-out support with its class: mean over subtasks and locations, sum over tasks."""
+    asked = scores[:, queried]
+    targets = labels[queried][None, :, None].expand(asked.shape[:3])
+    losses = F.cross_entropy(asked.flatten(0, 2), targets.flatten(), reduction="sum")
+    return losses / (asked.shape[1] * asked.shape[2])
+
+
+def adapt(
+    base_maps: list[Maps],
+    phi: PooledMaps,
+    labels: Int[Tensor, "image"],
+    tail: Tail,
+    size: tuple[int, int],
+    config: ImplantConfig,
+    generators: list[Generator],
+) -> Implants:
+    """Train fresh implants for each task on its supports, whose classes are the same in all of these tasks.
+
+    A class with one support is a prototype but never a query: without its only support it would have none.
+    """
+    implants = new_implants(tail, size, config.implant_channels, generators)
+    membership = F.one_hot(labels).to(phi.dtype)
+    queried = (membership @ membership.sum(0)) > 1
+    constant = inner_products(phi, membership, config)
+    parameters = [parameter.requires_grad_() for parameter in implants.parameters()]
+    optimizer = torch.optim.AdamW(
+        parameters, lr=config.implant_learning_rate, weight_decay=config.implant_weight_decay, fused=True
+    )
+    for _ in range(config.implant_epochs):
+        products = constant + inner_products(implants(base_maps), membership, config)
+        loss = leave_one_out_loss(leave_one_out_scores(products, membership, config.implant_tau), labels, queried)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    with torch.no_grad():
+        implants(base_maps, fix=True)
+    return implants

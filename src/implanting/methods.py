@@ -1,0 +1,144 @@
+"""The methods that are evaluated: each names the class of every query of a chunk of tasks.
+
+A method reads features or activations that were computed once, and sees tasks only as indices into them.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from implanting.activations import Activations
+from implanting.adapt import adapt
+from implanting.config import ImplantConfig
+from implanting.inference import PrototypeClassifier
+from implanting.networks import Tail
+from implanting.randomness import Stream, generator_of
+from implanting.similarity import pool, probabilities, prototypes, scaled_cosine
+from implanting.tasks import Tasks
+
+Queries = Int[Tensor, "task group query"]
+"""A class for each query; a group is the queries of one class."""
+
+
+@runtime_checkable
+class Method(Protocol):
+    """Classifies the queries of tasks."""
+
+    @property
+    def tasks_at_once(self) -> int:
+        """How many tasks to pass in one call."""
+        ...
+
+    def __call__(self, tasks: Tasks) -> tuple[Queries, Queries]:
+        """The true class of each query, and the class it is given."""
+        ...
+
+    def __str__(self) -> str: ...
+
+
+def named(tasks: Tasks, answers: Int[Tensor, "task way_query"]) -> tuple[Queries, Queries]:
+    """The truth, and answers within a task's classes as classes of the image set."""
+    truth = tasks.classes[:, :, None].expand(tasks.query.shape)
+    return truth, tasks.classes.gather(1, answers.cpu()).view(tasks.query.shape)
+
+
+@dataclass(frozen=True)
+class PrototypeMethod:
+    """Prototypes of the base network's own features."""
+
+    phi: Float[Tensor, "image location dim"]
+    classify: PrototypeClassifier
+    tasks_at_once: int = 64
+
+    def __call__(self, tasks: Tasks) -> tuple[Queries, Queries]:
+        with torch.inference_mode():
+            answers = self.classify(self.phi[tasks.support], self.phi[tasks.query.flatten(1)]).argmax(-1)
+        return named(tasks, answers)
+
+    def __str__(self) -> str:
+        return f"prototypes ({self.classify})"
+
+
+@dataclass(frozen=True)
+class ImplantMethod:
+    """Implants trained on each task's supports, then prototypes of the widened features."""
+
+    activations: Activations
+    tail: Tail
+    classify: PrototypeClassifier
+    config: ImplantConfig
+    seed: int
+    tasks_at_once: int = 8
+
+    def __call__(self, tasks: Tasks) -> tuple[Queries, Queries]:
+        way, shot = tasks.support.shape[1:]
+        labels = torch.arange(way).repeat_interleave(shot)
+        generators = [generator_of(self.seed, Stream.IMPLANTS, int(number)) for number in tasks.numbers]
+        support_maps, support = self.activations.of(tasks.support.flatten(1))
+        size = self.activations.size
+        implants = adapt(support_maps, support, labels, self.tail, size, self.config, generators)
+        with torch.no_grad():
+            wide_support = torch.cat([support, implants(support_maps)], dim=-1)
+            query_maps, query = self.activations.of(tasks.query.flatten(1))
+            wide_query = torch.cat([query, implants(query_maps)], dim=-1)
+            answers = self.classify(wide_support.unflatten(1, (way, shot)), wide_query).argmax(-1)
+        return named(tasks, answers)
+
+    def __str__(self) -> str:
+        return f"implants ({self.classify})"
+
+
+@dataclass(frozen=True)
+class BaseClassMethod:
+    """Base classes by the learned class weights, all of them at once; the tasks only choose which queries count."""
+
+    phi: Float[Tensor, "image location dim"]
+    class_weights: Float[Tensor, "way weight_dim"]
+    classify: PrototypeClassifier
+    tasks_at_once: int = 64
+
+    def __call__(self, tasks: Tasks) -> tuple[Queries, Queries]:
+        with torch.inference_mode():
+            queries = pool(self.phi[tasks.query], self.classify.query_pooling)
+            given = probabilities(scaled_cosine(queries, self.class_weights, self.classify.tau)).argmax(-1)
+        return tasks.classes[:, :, None].expand(given.shape), given.cpu()
+
+    def __str__(self) -> str:
+        return f"class weights ({self.classify.query_pooling})"
+
+
+@dataclass(frozen=True)
+class JointMethod:
+    """Base and novel classes together: the class weights and a task's prototypes side by side.
+
+    Each novel task is paired with the base task of the same number, of as many queries. Novel class c is called
+    (base classes) + c.
+    """
+
+    novel_phi: Float[Tensor, "image location dim"]
+    base_phi: Float[Tensor, "base_image location dim"]
+    base_tasks: Tasks
+    class_weights: Float[Tensor, "way weight_dim"]
+    classify: PrototypeClassifier
+    tasks_at_once: int = 16
+
+    def __call__(self, tasks: Tasks) -> tuple[Queries, Queries]:
+        base_tasks = self.base_tasks[int(tasks.numbers[0]) : int(tasks.numbers[-1]) + 1]
+        base_classes = len(self.class_weights)
+        with torch.inference_mode():
+            vectors = prototypes(pool(self.novel_phi[tasks.support], self.classify.support_pooling))
+            weights = self.class_weights.expand(len(tasks), -1, -1)
+            joint = torch.cat([weights, vectors], dim=1)[:, None]
+            queries = torch.cat([self.base_phi[base_tasks.query], self.novel_phi[tasks.query]], dim=1)
+            scores = scaled_cosine(pool(queries.flatten(1, 2), self.classify.query_pooling), joint, self.classify.tau)
+            answers = probabilities(scores).argmax(-1).cpu()
+        names = torch.cat([torch.arange(base_classes).expand(len(tasks), -1), base_classes + tasks.classes], dim=1)
+        truth = torch.cat([base_tasks.classes, base_classes + tasks.classes], dim=1)
+        shape = (len(tasks), truth.shape[1], tasks.query.shape[2])
+        return truth[:, :, None].expand(shape), names.gather(1, answers).view(shape)
+
+    def __str__(self) -> str:
+        return f"class weights and prototypes ({self.classify})"

@@ -1,0 +1,78 @@
+"""Slow, obvious twins of stage 2 for one task: convolutions of concatenated maps, prototypes built in loops."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from implanting.config import ImplantConfig
+from implanting.implants import Implant, Implants
+from implanting.similarity import pool, scaled_cosine
+
+Statistics = list[tuple[Tensor, Tensor]]
+"""Mean and variance of each batch norm, in the order in which they are met."""
+
+
+def as_images(maps: Tensor, size: tuple[int, int]) -> Tensor:
+    """[image location channel] -> [image channel row column]."""
+    return maps.transpose(1, 2).unflatten(2, size)
+
+
+def as_kernel(weight: Tensor, kernel: int) -> Tensor:
+    """[in tap*out] -> [out in row column]."""
+    return weight.unflatten(1, (kernel, kernel, -1)).permute(3, 0, 1, 2)
+
+
+def naive_layer(implant: Implant, task: int, x: Tensor, fixed: Statistics, found: Statistics) -> Tensor:
+    """Convolution and batch norm, by the statistics of these images or else by those that were fixed."""
+    weights = [implant.base_weight[task]]
+    if implant.implant_weight is not None:
+        weights.append(implant.implant_weight[task])
+    maps = F.conv2d(x, as_kernel(torch.cat(weights), implant.kernel), padding=implant.kernel // 2)
+    gamma, beta = implant.gamma[task].flatten(), implant.beta[task].flatten()
+    found.append((maps.mean((0, 2, 3)).detach(), maps.var((0, 2, 3), correction=0).detach()))
+    if not fixed:
+        return F.batch_norm(maps, None, None, gamma, beta, training=True)
+    return F.batch_norm(maps, *fixed[len(found) - 1], gamma, beta, training=False)
+
+
+def naive_implants(
+    implants: Implants, task: int, base_maps: list[Tensor], fixed: Statistics | None = None
+) -> tuple[Tensor, Statistics]:
+    """The implant stream of one task, [image location channel], and the statistics of these images."""
+    activations = {"swish": F.silu, "relu": F.relu, None: lambda x: x}
+    found: Statistics = []
+    below: list[Tensor] = []
+    images = [as_images(maps[task], implants.size) for maps in base_maps]
+    for number, (implant, layer) in enumerate(zip(implants.layers, implants.tail.layers, strict=True), start=1):
+        maps = naive_layer(implant, task, torch.cat([images[layer.reads], *below], 1), fixed or [], found)
+        if number < len(implants.layers):
+            below = [activations[implants.tail.activation](maps)]
+    if implants.tail.shortcut is not None:
+        maps = maps + naive_layer(implants.shortcut, task, images[implants.tail.shortcut.reads], fixed or [], found)
+    pooled = F.max_pool2d(activations[implants.tail.last_activation](maps), 2)
+    return pooled.flatten(2).transpose(1, 2), found
+
+
+def naive_scores(phi: Tensor, labels: Tensor, config: ImplantConfig) -> dict[int, Tensor]:
+    """Scores [location way] of every support whose class has another one, by prototypes made without it."""
+    scores = {}
+    for query, label in enumerate(labels.tolist()):
+        others = [image for image in range(len(labels)) if image != query]
+        if label not in labels[others]:
+            continue
+        prototypes = []
+        for way in range(int(labels.max()) + 1):
+            supports = [pool(phi[image], config.adapt_support_pooling)[0] for image in others if labels[image] == way]
+            prototypes.append(torch.stack(supports).mean(0))
+        queries = pool(phi[query], config.adapt_query_pooling)
+        scores[query] = scaled_cosine(queries, torch.stack(prototypes), config.implant_tau)
+    return scores
+
+
+def naive_loss(phi: Tensor, labels: Tensor, config: ImplantConfig) -> Tensor:
+    """The mean of -log p(own class) over left-out supports and locations."""
+    terms = []
+    for query, scores in naive_scores(phi, labels, config).items():
+        for location in scores:
+            terms.append(location.exp().sum().log() - location[labels[query]])
+    return torch.stack(terms).mean()
