@@ -135,6 +135,9 @@ def open_cache(cache: Path, identity: dict[str, str]) -> Activations:
                 f"the cache {cache} is of another {name} ({str(found.get(name))[:12]}, here {value[:12]}): "
                 "name another folder or remove this one"
             )
-    arrays = [np.load(file_of(cache, number), mmap_mode="r+") for number in range(found["arrays"])]
+    try:  # copy-on-write: the folder may be read-only, and nothing done here can reach it
+        arrays = [np.load(file_of(cache, number), mmap_mode="c") for number in range(found["arrays"])]
+    except (OSError, ValueError) as error:
+        raise DataError(f"the cache {cache} is damaged ({error}): remove it, and it will be made anew") from error
     rows, columns = found["size"]
     return activations_of(arrays, (rows, columns))

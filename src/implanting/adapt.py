@@ -20,6 +20,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
 from implanting.config import ImplantConfig
+from implanting.errors import DataError
 from implanting.implants import Implants, Maps, PooledMaps, new_implants
 from implanting.networks import Tail
 from implanting.similarity import pool
@@ -73,7 +74,7 @@ def leave_one_out_scores(
 
 
 def leave_one_out_loss(
-    scores: Float[Tensor, "task image location way"], labels: Int[Tensor, "image"], queried: Bool[Tensor, "image"]
+    scores: Float[Tensor, "task image location way"], labels: Int[Tensor, " image"], queried: Bool[Tensor, " image"]
 ) -> Float[Tensor, ""]:
     """Cross-entropy of each left-out support with its class: mean over subtasks and locations, sum over tasks."""
     asked = scores[:, queried]
@@ -85,7 +86,7 @@ def leave_one_out_loss(
 def adapt(
     base_maps: list[Maps],
     phi: PooledMaps,
-    labels: Int[Tensor, "image"],
+    labels: Int[Tensor, " image"],
     tail: Tail,
     size: tuple[int, int],
     config: ImplantConfig,
@@ -98,6 +99,8 @@ def adapt(
     implants = new_implants(tail, size, config.implant_channels, generators)
     membership = F.one_hot(labels).to(phi.dtype)
     queried = (membership @ membership.sum(0)) > 1
+    if not queried.any():
+        raise DataError("implants need a class with two supports or more; every class has one: use prototypes alone")
     constant = inner_products(phi, membership, config)
     parameters = [parameter.requires_grad_() for parameter in implants.parameters()]
     optimizer = torch.optim.AdamW(
@@ -109,6 +112,7 @@ def adapt(
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    with torch.no_grad():
-        implants(base_maps, fix=True)
+    for parameter in parameters:
+        parameter.requires_grad_(False)
+    implants(base_maps, fix=True)
     return implants

@@ -17,12 +17,12 @@ from implanting.randomness import Stream, generator_of
 
 
 @lru_cache(maxsize=2)
-def permutation(images: int, seed: int, epoch: int) -> Int[Tensor, "image"]:
+def permutation(images: int, seed: int, epoch: int) -> Int[Tensor, " image"]:
     """The order of the images in one epoch."""
     return torch.randperm(images, generator=generator_of(seed, Stream.ORDER, epoch))
 
 
-def batch_indices(step: int, batch_size: int, images: int, seed: int) -> Int[Tensor, "image"]:
+def batch_indices(step: int, batch_size: int, images: int, seed: int) -> Int[Tensor, " image"]:
     """The images of a step; a batch may end one epoch and begin the next."""
     first, last = step * batch_size, (step + 1) * batch_size
     parts = []
@@ -34,7 +34,7 @@ def batch_indices(step: int, batch_size: int, images: int, seed: int) -> Int[Ten
 
 def batch(
     image_set: ImageSet, config: AugmentConfig, batch_size: int, seed: int, step: int
-) -> tuple[UInt8[Tensor, "image height width 3"], Int[Tensor, "image"]]:
+) -> tuple[UInt8[Tensor, "image height width 3"], Int[Tensor, " image"]]:
     """The augmented images of a step and their labels."""
     indices = batch_indices(step, batch_size, len(image_set), seed)
     return augment(image_set.images[indices], config, generator_of(seed, Stream.AUGMENTATION, step)), image_set.labels[

@@ -31,7 +31,7 @@ class CosineClassifier(nn.Module):
 
 
 def classification_loss(
-    scores: Float[Tensor, "image location way"], labels: Int[Tensor, "image"], label_smoothing: float = 0.0
+    scores: Float[Tensor, "image location way"], labels: Int[Tensor, " image"], label_smoothing: float = 0.0
 ) -> Float[Tensor, ""]:
     """Cross-entropy of every location's scores with its image's label, averaged (eq. dc-cost)."""
     every_location = labels[:, None].expand(-1, scores.shape[1])

@@ -66,7 +66,7 @@ def share(total: int) -> slice:
     return slice(rank() * part, (rank() + 1) * part)
 
 
-def synchronise(module: nn.Module, figures: Float[Tensor, "figure"]) -> Float[Tensor, "figure"]:
+def synchronise(module: nn.Module, figures: Float[Tensor, " figure"]) -> Float[Tensor, " figure"]:
     """Average batch-norm statistics, in place, and a few figures over all processes, in one message.
 
     Done after every step, so that all ranks always hold the same module and the result does not depend on when a

@@ -35,7 +35,7 @@ class Estimate:
     tasks: int
 
     @classmethod
-    def of(cls, values: Float[np.ndarray, "task"]) -> "Estimate":
+    def of(cls, values: Float[np.ndarray, " task"]) -> "Estimate":
         """The mean of per-task values."""
         deviation = values.std(ddof=1) if len(values) > 1 else float("nan")
         return cls(float(values.mean()), float(1.96 * deviation / np.sqrt(len(values))), len(values))
@@ -56,12 +56,12 @@ class Result:
     config: TaskConfig
     images: str
     """The fingerprint of the image set that the tasks were drawn from."""
-    per_task: Float[np.ndarray, "task"]
+    per_task: Float[np.ndarray, " task"]
     confusion: Int[np.ndarray, "true given"]
     """How many queries of each class (row) were taken for each class (column), over all tasks."""
 
     @property
-    def per_class(self) -> Float[np.ndarray, "class"]:
+    def per_class(self) -> Float[np.ndarray, " class"]:
         """The accuracy of each class's queries; nan for a class that no task had."""
         with np.errstate(invalid="ignore"):
             return self.confusion.diagonal() / self.confusion.sum(1)

@@ -82,7 +82,7 @@ def train(run: Run, out: Path, observe: Observer, stop: Callable[[], bool]) -> N
     observe({"event": "finished" if run.step == run.steps else "stopped", "step": run.step, "seconds": run.seconds})
 
 
-def train_step(run: Run, model: nn.Module) -> Float[Tensor, "2"]:
+def train_step(run: Run, model: nn.Module) -> Float[Tensor, " 2"]:
     """One step of gradient descent on the next batch; gives its loss and accuracy."""
     images, labels = batch(run.images, run.config.augment, run.config.batch_size, run.config.seed, run.step)
     part = share(len(labels))
@@ -139,7 +139,7 @@ class Meter:
         self.began = self.last = time.monotonic()
         self.before = run.seconds
 
-    def record(self, figures: Float[Tensor, "2"], last: bool) -> dict[str, Any] | None:
+    def record(self, figures: Float[Tensor, " 2"], last: bool) -> dict[str, Any] | None:
         """Take one step's loss and accuracy; every few steps, and at the last, give the record that is due."""
         run = self.run
         self.window.append(figures)

@@ -27,7 +27,7 @@ class Tasks:
 
     images: str
     """The fingerprint of the image set."""
-    numbers: Int[Tensor, "task"]
+    numbers: Int[Tensor, " task"]
     """Which of the seed's tasks these are."""
     classes: Int[Tensor, "task way"]
     support: Int[Tensor, "task way shot"]
@@ -73,8 +73,8 @@ def draw_tasks(image_set: ImageSet, config: TaskConfig) -> Tasks:
 
 def draw_chunk(
     table: Int[np.ndarray, "class image"],
-    sizes: Int[np.ndarray, "class"],
-    task: UInt64[np.ndarray, "task"],
+    sizes: Int[np.ndarray, " class"],
+    task: UInt64[np.ndarray, " task"],
     way: int,
     images: int,
     seed: int,

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 from safetensors.torch import save_file
@@ -14,6 +15,9 @@ from torch import zeros
 from commands import implanting, write_fc100
 from implanting.base import load_base
 from implanting.cli import VERBS, main
+from implanting.config import TaskConfig
+from implanting.datasets import read_dataset
+from implanting.tasks import draw_tasks
 
 SMALL = ["--width", "2", "--batch-size", "8", "--iterations", "4", "--validation-tasks", "5"]
 
@@ -40,12 +44,31 @@ def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(f"\n  {verb} " in help_text for verb in VERBS)
 
 
-@pytest.mark.parametrize("verb", VERBS)
+BENCHES = ("pretrain", "adapt", "evaluate")
+
+
+@pytest.mark.parametrize("verb", [*(verb for verb in VERBS if verb != "bench"), *(f"bench {name}" for name in BENCHES)])
 def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        main([verb, "--help"])
+        main([*verb.split(), "--help"])
     assert ended.value.code == 0
     assert f"usage: implanting {verb}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("subject", "flags", "ratio"),
+    [
+        ("pretrain", ["--widths", "2", "--batch-size", "8", "--steps", "1"], "ratio"),
+        ("adapt", ["--sizes", "32", "--width", "2", "--tasks", "2", "--epochs", "1"], "over_naive"),
+        ("evaluate", ["--locations", "1", "--tasks", "20"], "over_one_task"),
+    ],
+)
+def test_benches_compute_their_ratios(
+    subject: str, flags: list[str], ratio: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", subject, *flags, "--rounds", "1", "--json"]) == 0
+    (row,) = last_json(capsys)["results"]
+    assert row[ratio] > 0
 
 
 def test_pretrain_writes_base_log_and_curves(base: Path) -> None:
@@ -84,6 +107,44 @@ def test_evaluate_json(base: Path, data: Path, capsys: pytest.CaptureFixture[str
     rows = last_json(capsys)["results"]
     assert [(row["way"], row["shot"], row["tasks"]) for row in rows] == [(3, 1, 40), (3, 5, 40)]
     assert all(0 < row["mean"] < 1 for row in rows)
+
+
+@pytest.fixture(scope="module")
+def base_with_hold_out(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("held") / "base.safetensors"
+    assert main(["pretrain", "--data", str(data), "--out", str(out), *SMALL, "--hold-out", "8"]) == 0
+    return out
+
+
+@pytest.mark.parametrize(("classes", "method"), [("base", "class weights (dense)"), ("both", "class weights and")])
+def test_evaluate_base_and_both(
+    base_with_hold_out: Path, data: Path, classes: str, method: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--split", "val", "--shot", "5", "--queries", "6", "--tasks", "10", "--classes", classes, "--json"]
+    assert main(["evaluate", "--base", str(base_with_hold_out), "--data", str(data), *flags]) == 0
+    (row,) = last_json(capsys)["results"]
+    assert row["method"].startswith(method)
+
+
+def test_base_and_both_need_images_that_were_not_trained_on(
+    base: Path, base_with_hold_out: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def said(path: Path, *flags: str) -> str:
+        assert main(["evaluate", "--base", str(path), "--data", str(data), "--split", "val", *flags]) == 2
+        return capsys.readouterr().err.splitlines()[-1]
+
+    assert "--hold-out 100" in said(base, "--classes", "both")
+    assert "without implants" in said(base_with_hold_out, "--classes", "base", "--implants")
+
+
+def test_saved_tasks_are_those_evaluated(base: Path, data: Path, tmp_path: Path) -> None:
+    file = tmp_path / "tasks.npz"
+    flags = ["--split", "val", "--shot", "2", "--queries", "6", "--tasks", "7", "--save-tasks", str(file)]
+    assert main(["evaluate", "--base", str(base), "--data", str(data), *flags]) == 0
+    saved = np.load(file)
+    expected = draw_tasks(read_dataset(data, "val"), TaskConfig(shot=2, queries=6, tasks=7))
+    assert np.array_equal(saved["support_2"], expected.support)
+    assert np.array_equal(saved["query_2"], expected.query)
 
 
 def test_info_describes_a_base_and_the_recipes(base: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from implanting.config import NetworkConfig
 from implanting.datasets import ImageSet
 from implanting.errors import DataError
 from implanting.similarity import locations
-from toys import noise, toy_base
+from toys import coloured, noise, toy_base
 
 
 def ten_images(seed: int = 0) -> ImageSet:
@@ -172,3 +172,11 @@ def test_what_is_gathered_may_be_changed():
     before = activations.phi.clone()
     activations.of(torch.arange(10))[1].zero_()
     assert torch.equal(activations.phi, before)
+
+
+def test_a_cache_without_one_of_its_files_is_refused(tmp_path):
+    base, images = toy_base(), coloured(size=32)
+    compute_activations(base, images, cache=tmp_path)
+    (tmp_path / "map-1.npy").unlink()
+    with pytest.raises(DataError, match="damaged"):
+        compute_activations(base, images, cache=tmp_path)

@@ -13,6 +13,7 @@ from commands import ENVIRONMENT
 from implanting.activations import compute_activations
 from implanting.adapt import adapt, inner_products, leave_one_out_loss, leave_one_out_scores
 from implanting.config import ImplantConfig
+from implanting.errors import DataError
 from implanting.implants import Implants, new_implants
 from implanting.inference import PrototypeClassifier
 from implanting.networks import c128f, resnet12
@@ -306,3 +307,10 @@ def test_a_thousand_ways_fit_in_memory():
     finished = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=120)
     assert finished.returncode == 0, finished.stderr
     assert int(finished.stdout) < 500
+
+
+def test_one_support_a_class_cannot_train_implants():
+    base, images = toy_base(size=32), coloured(classes=3, per_class=1, size=32)
+    maps, phi = compute_activations(base, images).of(torch.arange(3)[None])
+    with pytest.raises(DataError, match="two supports"):
+        adapt(maps, phi, torch.arange(3), base.network.tail, (4, 4), ImplantConfig(implant_channels=2), [seeded()])

@@ -4,30 +4,26 @@ import dataclasses
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import torch
-import tyro
 
-from implanting.bench import memory, pretrain, processes
+from implanting.bench import adapt, evaluate, memory, pretrain, processes
 from implanting.commands.parsing import parse
 from implanting.config import RunConfig
-from implanting.console import print_json, print_table, say, show_progress
+from implanting.console import print_json, print_table, print_text, say, show_progress
+from implanting.errors import ConfigError
 
 
 @dataclass(frozen=True)
-class Bench:
-    """Speed and memory on this machine, as ratios: what is compared takes turns in one run, and the best turn counts.
-
-    pretrain: training images a second at 32 px against the usual loop (DataLoader with 2 workers, PIL transforms an
-    image at a time, NCHW), the share of the convolutions, and the peak memory of reading a data set.
+class Pretrain:
+    """Training images a second at 32 px against the usual loop (DataLoader with 2 workers, PIL transforms an image at a
+    time, NCHW), the share of the convolutions, processes against threads, and the peak memory of reading a data set.
     """
 
-    subject: Annotated[Literal["pretrain"], tyro.conf.Positional] = "pretrain"
-    """What to measure."""
     widths: tuple[int, ...] = (64, 32)
     """Widths of ResNet-12."""
-    batch_size: int = 128
+    batch_size: int = 64
     """Images a step."""
     steps: int = 6
     """Steps a turn."""
@@ -37,51 +33,150 @@ class Bench:
     """End with one JSON document on stdout."""
     run: RunConfig = field(default_factory=RunConfig)
 
+    def __call__(self) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        """Rows for each width, and what is measured once."""
+        rows = [
+            pretrain.compare(width, self.batch_size, self.steps, self.rounds, show_progress) for width in self.widths
+        ]
+        say("one process of two threads against two of one")
+        layouts = processes.compare(min(self.widths), 10 * self.steps, 2)
+        say("peak memory of reading")
+        return rows, {"layouts": layouts, "reading_memory": memory.reading_ratios()}
+
+    def show(self, rows: list[dict[str, Any]], once: dict[str, Any]) -> None:
+        """The tables."""
+        print_table(
+            "training, images/s at 32 px",
+            ["width", "ours", "usual loop", "ratio"],
+            [[str(row["width"]), f"{row['ours']:.0f}", f"{row['usual']:.0f}", f"{row['ratio']:.2f}"] for row in rows],
+            f"best of {self.rounds} turns of {self.steps} steps of {self.batch_size} images each, taken in turn; "
+            f"{torch.get_num_threads()} threads; usual loop: DataLoader with 2 workers, PIL transforms, NCHW",
+        )
+        print_table(
+            "where a step's time goes",
+            ["", *(f"width {row['width']}" for row in rows)],
+            [[kind, *(f"{100 * row['shares'][kind]:.1f} %" for row in rows)] for kind in rows[0]["shares"]],
+        )
+        print_table(
+            f"processes and threads, width {min(self.widths)}",
+            ["", "images/s"],
+            [[name, f"{speed:.0f}"] for name, speed in once["layouts"].items()],
+            "as `implanting pretrain` and `torchrun -m implanting pretrain` report it, best of 2",
+        )
+        print_table(
+            "peak memory of reading a data set",
+            ["", "times the tensor"],
+            [[name, f"{ratio:.2f}"] for name, ratio in once["reading_memory"].items()],
+        )
+
+
+@dataclass(frozen=True)
+class Adapt:
+    """Adapting 5-way 5-shot tasks on cached activations, against the naive code that runs the whole network on the
+    supports at every epoch, one task at a time, and against a loop over tasks on the same cache.
+    """
+
+    sizes: tuple[int, ...] = (32, 84)
+    """Sides of the images in pixels."""
+    width: int = 64
+    """Width of ResNet-12."""
+    tasks: int = 8
+    """Tasks adapted together."""
+    epochs: int = 5
+    """Epochs of each contestant; the time of all of them grows in proportion."""
+    rounds: int = 3
+    """Turns of each contestant, after one to warm up."""
+    json: bool = False
+    """End with one JSON document on stdout."""
+    run: RunConfig = field(default_factory=RunConfig)
+
+    def __call__(self) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        """A row for each image size."""
+        shape = (self.width, self.tasks, self.epochs, self.rounds)
+        return [adapt.compare(size, *shape, show_progress) for size in self.sizes], {}
+
+    def show(self, rows: list[dict[str, Any]], _once: dict[str, Any]) -> None:
+        """The table."""
+        print_table(
+            f"adapting 5-way 5-shot tasks, width {self.width}",
+            ["px", "ms a task and epoch", "over naive", "over one task at a time", "share of matrix peak"],
+            [
+                [
+                    str(row["size"]),
+                    f"{1e3 * row['ours'] / self.epochs:.2f}",
+                    f"{row['over_naive']:.1f}",
+                    f"{row['over_one_task']:.2f}",
+                    f"{100 * row['share_of_peak']:.0f} %",
+                ]
+                for row in rows
+            ],
+            f"best of {self.rounds} turns of {self.epochs} epochs, taken in turn; {self.tasks} tasks together; "
+            f"{torch.get_num_threads()} threads; peak: a product of 2000 x 2000 matrices in the same run",
+        )
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Evaluating 5-way 5-shot tasks of 30 queries a class by prototypes with dense queries, against a loop over tasks
+    that reads the same cached, normalised features: 4 locations as at 32 px, 25 as at 84 px.
+    """
+
+    locations: tuple[int, ...] = (4, 25)
+    """Locations of a feature map."""
+    tasks: int = 10_000
+    """Number of tasks."""
+    rounds: int = 2
+    """Turns of each contestant, after one to warm up."""
+    json: bool = False
+    """End with one JSON document on stdout."""
+    run: RunConfig = field(default_factory=RunConfig)
+
+    def __call__(self) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        """A row for each number of locations."""
+        return [evaluate.compare(number, self.tasks, self.rounds, show_progress) for number in self.locations], {}
+
+    def show(self, rows: list[dict[str, Any]], _once: dict[str, Any]) -> None:
+        """The table."""
+        print_table(
+            f"evaluating {self.tasks} 5-way 5-shot tasks, 30 queries a class, {evaluate.IMAGES} images",
+            ["locations", "tasks/s", "over one task at a time", "share of memory bandwidth"],
+            [
+                [
+                    str(row["locations"]),
+                    f"{row['tasks_per_second']:.0f}",
+                    f"{row['over_one_task']:.2f}",
+                    f"{100 * row['share_of_bandwidth']:.0f} %",
+                ]
+                for row in rows
+            ],
+            f"best of {self.rounds} turns, taken in turn; {torch.get_num_threads()} threads; bandwidth: bytes gathered "
+            "(read and written) against a plain copy in the same run",
+        )
+
+
+SUBJECTS: dict[str, type[Pretrain | Adapt | Evaluate]] = {"pretrain": Pretrain, "adapt": Adapt, "evaluate": Evaluate}
+
+USAGE = """usage: implanting bench {pretrain,adapt,evaluate} [options]
+
+Speed and memory on this machine, as ratios: what is compared takes turns in one run, and the best turn counts.
+`implanting bench SUBJECT --help` says what is compared."""
+
 
 def main(arguments: Sequence[str]) -> int:
     """Measure and print."""
-    command = parse(Bench, "bench", arguments)
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print_text(USAGE)
+        return 0
+    subject, *rest = arguments
+    if subject not in SUBJECTS:
+        raise ConfigError(f"'{subject}' is no subject of a bench; choose one of: {', '.join(SUBJECTS)}")
+    command = parse(SUBJECTS[subject], f"bench {subject}", rest)
     if command.run.threads:
         torch.set_num_threads(command.run.threads)
     began = time.monotonic()
-    rows = []
-    for width in command.widths:
-        say(f"width {width}: {command.rounds + 1} turns each of {command.steps} steps of {command.batch_size} images")
-        rows.append(pretrain.compare(width, command.batch_size, command.steps, command.rounds, show_progress))
-    say("one process of two threads against two of one")
-    layouts = processes.compare(min(command.widths), 5 * command.steps, 2)
-    say("peak memory of reading")
-    ratios = memory.reading_ratios()
+    rows, once = command()
     if command.json:
-        further = {"layouts": layouts, "reading_memory": ratios}
-        print_json(dataclasses.asdict(command), time.monotonic() - began, rows, **further)
+        print_json(dataclasses.asdict(command), time.monotonic() - began, rows, **once)
     else:
-        show(command, rows, layouts, ratios)
+        command.show(rows, once)
     return 0
-
-
-def show(command: Bench, rows: list[dict[str, Any]], layouts: dict[str, float], ratios: dict[str, float]) -> None:
-    """The tables."""
-    print_table(
-        "training, images/s at 32 px",
-        ["width", "ours", "usual loop", "ratio"],
-        [[str(row["width"]), f"{row['ours']:.0f}", f"{row['usual']:.0f}", f"{row['ratio']:.2f}"] for row in rows],
-        f"best of {command.rounds} turns of {command.steps} steps of {command.batch_size} images each, taken in turn; "
-        f"{torch.get_num_threads()} threads; usual loop: DataLoader with 2 workers, PIL transforms, NCHW",
-    )
-    print_table(
-        "where a step's time goes",
-        ["", *(f"width {row['width']}" for row in rows)],
-        [[kind, *(f"{100 * row['shares'][kind]:.1f} %" for row in rows)] for kind in rows[0]["shares"]],
-    )
-    print_table(
-        f"processes and threads, width {min(command.widths)}",
-        ["", "images/s"],
-        [[name, f"{speed:.0f}"] for name, speed in layouts.items()],
-        "as `implanting pretrain` and `torchrun -m implanting pretrain` report it, best of 2",
-    )
-    print_table(
-        "peak memory of reading a data set",
-        ["", "times the tensor"],
-        [[name, f"{ratio:.2f}"] for name, ratio in ratios.items()],
-    )

@@ -1,0 +1,61 @@
+"""The rival of stage 2: the code anybody would write first.
+
+One task at a time, implants as ordinary layers, and the whole network run on the supports at every epoch (without
+gradients for the frozen part, as anybody would).
+"""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from implanting.config import ImplantConfig
+from implanting.networks import Network
+from implanting.similarity import locations, pool, scaled_cosine
+
+
+class ImplantModule(nn.Module):
+    """The implants of ResNet-12's last block for one task."""
+
+    def __init__(self, channels_in: int, channels: int, new: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels_in, new, 3, padding=1, bias=False)
+        self.conv2 = nn.Conv2d(channels + new, new, 3, padding=1, bias=False)
+        self.conv3 = nn.Conv2d(channels + new, new, 3, padding=1, bias=False)
+        self.shortcut = nn.Conv2d(channels_in, new, 1, bias=False)
+        self.norms = nn.ModuleList([nn.BatchNorm2d(new) for _ in range(4)])
+
+    def forward(self, z: Tensor, a1: Tensor, a2: Tensor) -> Float[Tensor, "image new rows columns"]:
+        i1 = F.silu(self.norms[0](self.conv1(z)))
+        i2 = F.silu(self.norms[1](self.conv2(torch.cat([a1, i1], dim=1))))
+        i3 = F.silu(self.norms[2](self.conv3(torch.cat([a2, i2], dim=1))) + self.norms[3](self.shortcut(z)))
+        return F.max_pool2d(i3, 2)
+
+
+def adapt_one_task(
+    network: Network, images: Float[Tensor, "image 3 height width"], labels: Tensor, config: ImplantConfig
+) -> ImplantModule:
+    """Train the implants of one task on its support images, gap and gap."""
+    channels_in, channels = network.tail.layers[0].channels, network.tail.layers[1].channels
+    implants = ImplantModule(channels_in, channels, config.implant_channels)
+    optimizer = torch.optim.AdamW(
+        implants.parameters(), lr=config.implant_learning_rate, weight_decay=config.implant_weight_decay
+    )
+    for _ in range(config.implant_epochs):
+        with torch.no_grad():
+            base_maps, base_phi = network.last_block(images)
+        phi = pool(locations(torch.cat([base_phi, implants(*base_maps)], dim=1)), "gap").squeeze(1)
+        loss = torch.stack(
+            [left_out_loss(phi, labels, query, config.implant_tau) for query in range(len(labels))]
+        ).sum()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return implants
+
+
+def left_out_loss(phi: Float[Tensor, "image dim"], labels: Tensor, query: int, tau: float) -> Float[Tensor, ""]:
+    """The loss of one subtask, its prototypes made without the query."""
+    others = torch.arange(len(labels)) != query
+    vectors = torch.stack([phi[others & (labels == number)].mean(0) for number in range(int(labels.max()) + 1)])
+    return F.cross_entropy(scaled_cosine(phi[query : query + 1], vectors, tau), labels[query : query + 1])
