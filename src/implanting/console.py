@@ -127,7 +127,9 @@ def print_text(text: str) -> None:
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> None:
     """A table on stdout."""
-    table = Table(title=title, caption=caption or None, title_justify="left", caption_justify="left")
+    table = Table(
+        title=title, caption=caption or None, title_justify="left", caption_justify="left", show_header=any(columns)
+    )
     for number, column in enumerate(columns):
         table.add_column(column, justify="right" if number and len(columns) > 2 else "left")
     for row in rows:

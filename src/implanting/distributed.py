@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 import torch
 import torch.distributed as dist
@@ -13,6 +14,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from implanting.errors import ConfigError
+
+Value = TypeVar("Value")
 
 TIMEOUT = datetime.timedelta(minutes=10)
 """How long a process waits for the others before it gives up."""
@@ -58,6 +61,15 @@ def process_group(device: torch.device) -> Iterator[None]:
         yield
     finally:
         dist.destroy_process_group()
+
+
+def from_rank_zero(value: Value) -> Value:
+    """What rank 0 has, on every rank."""
+    if world_size() == 1:
+        return value
+    box = [value]
+    dist.broadcast_object_list(box, src=0)
+    return box[0]
 
 
 def share(total: int) -> slice:

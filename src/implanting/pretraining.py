@@ -23,7 +23,8 @@ from implanting.config import PretrainConfig
 from implanting.datasets import ImageSet
 from implanting.distributed import process_group, rank, share, synchronise, world_size
 from implanting.optimisation import schedule
-from implanting.run import FewShotTest, Run, StageOne, check_output, prepare, restore
+from implanting.run import FewShotTest, Run, StageOne, check_output, prepare
+from implanting.run import resume as resume_run
 from implanting.similarity import probabilities
 
 Observer = Callable[[Mapping[str, Any]], None]
@@ -52,9 +53,9 @@ def pretrain(
     """
     check_output(out, resume, overwrite)
     run = prepare(config, base_images, validation, device)
-    if resume and out.exists():
-        restore(run, out)
     with process_group(device):
+        if resume:
+            resume_run(run, out)
         train(run, out, observe if rank() == 0 else ignore, stop)
     return BaseNetwork(run.model.network, run.model.classifier, run.describe())
 

@@ -18,7 +18,7 @@ from implanting.base import BaseDescription, build, embed, load_weights, read_ba
 from implanting.classifiers import CosineClassifier
 from implanting.config import InferenceConfig, PretrainConfig, TaskConfig
 from implanting.datasets import ImageSet, check_disjoint
-from implanting.distributed import rank, world_size
+from implanting.distributed import from_rank_zero, rank, world_size
 from implanting.errors import ConfigError, ImplantingError
 from implanting.evaluation import Estimate, evaluate_tasks
 from implanting.images import Normalisation
@@ -155,8 +155,16 @@ FREE = frozenset({"validate_every", "validation_tasks", "validation_images", "sa
 """Settings that do not change the weights and so may differ when a run is resumed."""
 
 
-def restore(run: Run, out: Path) -> None:
-    """Go on from a checkpoint, after checking that it is of this very run."""
+def resume(run: Run, out: Path) -> None:
+    """Go on from a checkpoint where there is one; only the host of rank 0 need have it."""
+    saved = read_saved(run, out) if rank() == 0 and out.exists() else None
+    saved = from_rank_zero(saved)
+    if saved is not None:
+        restore(run, *saved, out)
+
+
+def read_saved(run: Run, out: Path) -> tuple[BaseDescription, dict[str, Tensor]]:
+    """A checkpoint, after checking that it is of this very run."""
     saved, tensors = read_base(out)
     differing = [
         f"{item.name} is {getattr(saved.config, item.name)} there and {getattr(run.config, item.name)} here"
@@ -167,6 +175,11 @@ def restore(run: Run, out: Path) -> None:
         differing.append(f"its data ({saved.data_name}) is not this data ({run.description.data_name})")
     if differing:
         raise ConfigError(f"cannot resume {out}: {'; '.join(differing)}")
+    return saved, tensors
+
+
+def restore(run: Run, saved: BaseDescription, tensors: dict[str, Tensor], out: Path) -> None:
+    """Bring a run to where a checkpoint stands."""
     load_weights(run.model.network, run.model.classifier, tensors, out)
     if not saved.training["finished"]:
         load_optimizer(run.optimizer, tensors)

@@ -80,12 +80,18 @@ def test_all_ranks_end_bitwise_equal(tmp_path: Path) -> None:
 
 
 def test_a_restarted_worker_goes_on_from_the_last_checkpoint(tmp_path: Path) -> None:
-    """One rank dies once, at step 4; torchrun starts the workers again, and the weights are those of a calm run."""
-    data, out, calm = write_fc100(tmp_path), tmp_path / "base.safetensors", tmp_path / "calm.safetensors"
+    """One rank dies once, at step 4; torchrun starts the workers again, and the weights are those of a calm run.
+
+    Each rank works in a folder of its own, as on hosts that share no disk: only rank 0 has the checkpoint.
+    """
+    data, calm = write_fc100(tmp_path), tmp_path / "calm.safetensors"
     torchrun(data, calm)
     program = tmp_path / "failing.py"
     program.write_text(
         "import os, sys\n"
+        f"folder = {str(tmp_path)!r} + '/rank' + os.environ['RANK']\n"
+        "os.makedirs(folder, exist_ok=True)\n"
+        "os.chdir(folder)\n"
         "from implanting import pretraining\n"
         "from implanting.cli import main\n"
         "step = pretraining.train_step\n"
@@ -96,11 +102,12 @@ def test_a_restarted_worker_goes_on_from_the_last_checkpoint(tmp_path: Path) -> 
         "pretraining.train_step = failing\n"
         "sys.exit(main(sys.argv[1:]))\n"
     )
-    arguments = [*pretrain_command(data, out)[3:], "--iterations", str(STEPS), "--save-every", "0"]
+    arguments = [*pretrain_command(data, Path("base.safetensors"))[3:], "--iterations", str(STEPS), "--save-every", "0"]
     finished = implanting(*LAUNCHER, "--max-restarts", "1", str(program), *arguments)
     assert "step 0 of 6" in finished.stderr
     assert "step 4 of 6" in finished.stderr
-    assert same_weights(out, calm)
+    assert same_weights(tmp_path / "rank0" / "base.safetensors", calm)
+    assert not (tmp_path / "rank1" / "base.safetensors").exists()
 
 
 def test_the_tasks_of_an_evaluation_are_shared_without_a_trace(tmp_path: Path) -> None:

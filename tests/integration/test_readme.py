@@ -25,10 +25,11 @@ def test_the_readme_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.Monkey
     commands = [line for block in blocks("sh") for line in block.splitlines()]
     assert len(commands) == 3
     printed = [implanting(sys.executable, "-m", *shlex.split(line)).stdout for line in commands]
-    assert "1000 tasks" in printed[1]
+    assert "200 tasks" in printed[1]
+    assert "implants" in printed[1]
     assert "5: 0, 1, 2, 3, 4" in printed[2]
     (program,) = blocks("python")
-    assert re.fullmatch(r"[01]\.\d{4} ± 0\.\d{4} over 1000 tasks\n", implanting(sys.executable, "-c", program).stdout)
+    assert re.fullmatch(r"[01]\.\d{4} ± 0\.\d{4} over 100 tasks\n", implanting(sys.executable, "-c", program).stdout)
 
 
 def test_the_file_tree_names_every_module() -> None:
