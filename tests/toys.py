@@ -75,7 +75,14 @@ def toy_base(size: int = 32, classes: int = 3, **changes: Any) -> BaseNetwork:
         data_fingerprint="0123",
         held_out=(1, 5),
         code_version="0",
-        training={"step": 6, "steps": 6, "finished": True, "loss": 0.1, "validation": [{"step": 6, "mean": 1 / 3}]},
+        training={
+            "step": 6,
+            "steps": 6,
+            "finished": True,
+            "seconds": 1.5,
+            "device": "cpu",
+            "validation": [{"mean": 1 / 3}],
+        },
     )
     return BaseNetwork(network, classifier, description)
 

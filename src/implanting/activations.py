@@ -6,8 +6,8 @@ images it is; one of others is refused, never used.
 """
 
 import json
-import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,10 +17,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from implanting.base import BATCH, BaseNetwork
+from implanting.checkpoint import write_atomically
 from implanting.config import MEMORY_BUDGET
 from implanting.datasets import ImageSet
+from implanting.distributed import group, wait_for_all
 from implanting.errors import DataError
-from implanting.images import allocate
+from implanting.images import allocate, reserve
 from implanting.progress import Progress, silent
 
 DESCRIPTION = "activations.json"
@@ -54,17 +56,24 @@ def compute_activations(
     budget: int = MEMORY_BUDGET,
     progress: Progress = silent,
 ) -> Activations:
-    """All activations of an image set, from the cache folder if it holds them."""
+    """All activations of an image set; with a cache folder, from there, and written there first if need be.
+
+    Of several processes one writes the folder, and all read it.
+    """
     dtype = np.dtype(np.float16 if half else np.float32)
+    if cache is None:
+        shapes, size = shapes_of(base, image_set)
+        arrays = allocate_all(shapes, dtype, budget)
+        fill(base, image_set, arrays, progress)
+        return activations_of(arrays, size)
     identity = {"base": base.fingerprint, "images": image_set.fingerprint, "dtype": dtype.name}
-    if cache is not None and (cache / DESCRIPTION).exists():
-        return open_cache(cache, identity)
-    shapes, size = shapes_of(base, image_set)
-    arrays = open_files(cache, shapes, dtype) if cache else allocate_all(shapes, dtype, budget)
-    fill(base, image_set, arrays, progress)
-    if cache is not None:
-        (cache / DESCRIPTION).write_text(json.dumps({**identity, "size": size, "arrays": len(arrays)}))
-    return activations_of(arrays, size)
+    if group()[0] == 0 and not (cache / DESCRIPTION).exists():
+        shapes, size = shapes_of(base, image_set)
+        fill(base, image_set, open_files(cache, shapes, dtype), progress)
+        described = json.dumps({**identity, "size": size, "arrays": len(shapes)})
+        write_atomically(cache / DESCRIPTION, described.encode())
+    wait_for_all()
+    return open_cache(cache, identity)
 
 
 def activations_of(arrays: Sequence[np.ndarray], size: tuple[int, int]) -> Activations:
@@ -105,19 +114,20 @@ def file_of(cache: Path, number: int) -> Path:
 
 def open_files(cache: Path, shapes: Sequence[tuple[int, ...]], dtype: np.dtype) -> list[np.ndarray]:
     """Memory-mapped files of the full size, so that a full disk is found before anything is computed."""
-    cache.mkdir(parents=True, exist_ok=True)
     files = [file_of(cache, number) for number in range(len(shapes))]
     try:
+        cache.mkdir(parents=True, exist_ok=True)
         arrays: list[np.ndarray] = [
             np.lib.format.open_memmap(file, mode="w+", dtype=dtype, shape=shape)
             for file, shape in zip(files, shapes, strict=True)
         ]
         for file in files:
             with file.open("r+b") as opened:
-                os.posix_fallocate(opened.fileno(), 0, file.stat().st_size)
+                reserve(opened, file.stat().st_size)
     except OSError as error:
         for file in files:
-            file.unlink(missing_ok=True)
+            with suppress(OSError):
+                file.unlink()
         needed = sum(int(np.prod(shape)) for shape in shapes) * dtype.itemsize
         raise DataError(
             f"the cache {cache} needs {needed / 2**30:.2f} GiB and cannot have them ({error.strerror}): free space, "
@@ -128,11 +138,15 @@ def open_files(cache: Path, shapes: Sequence[tuple[int, ...]], dtype: np.dtype) 
 
 def open_cache(cache: Path, identity: dict[str, str]) -> Activations:
     """The activations that a folder holds; those of another base, other images or another precision are refused."""
-    found = json.loads((cache / DESCRIPTION).read_text())
+    try:
+        found = json.loads((cache / DESCRIPTION).read_text())
+        stated = {name: str(found[name]) for name in identity}
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise DataError(f"the cache {cache} is damaged ({error!r}): remove it, and it will be made anew") from error
     for name, value in identity.items():
-        if found.get(name) != value:
+        if stated[name] != value:
             raise DataError(
-                f"the cache {cache} is of another {name} ({str(found.get(name))[:12]}, here {value[:12]}): "
+                f"the cache {cache} is of another {name} ({stated[name][:12]}, here {value[:12]}): "
                 "name another folder or remove this one"
             )
     try:  # copy-on-write: the folder may be read-only, and nothing done here can reach it

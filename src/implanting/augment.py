@@ -1,7 +1,7 @@
 """Random crops, flips and colour jitter of a whole batch of uint8 images at once, each from an explicit generator.
 
-Every function draws for each image of the batch in turn, so one rank's slice of a batch can be augmented exactly as
-it would be in one process: draw for all, keep a slice (see `augment`).
+Every function draws for each image of the batch in turn. With several processes each augments the whole batch and keeps
+its share, so that an image is changed in the same way however many there are.
 """
 
 import torch

@@ -62,7 +62,15 @@ class BaseDescription:
         values["normalisation"] = Normalisation(**{key: tuple(value) for key, value in values["normalisation"].items()})
         for name in ("class_names", "image_size", "held_out"):
             values[name] = tuple(values[name])
-        return cls(**values)
+        described = cls(**values)
+        _height, _width = described.image_size
+        if missing := TRAINING_KEYS - described.training.keys():
+            raise KeyError(min(missing))
+        return described
+
+
+TRAINING_KEYS = frozenset({"step", "steps", "finished", "seconds", "device", "validation"})
+"""What the summary of a training always tells."""
 
 
 class BaseNetwork:
@@ -172,7 +180,7 @@ def read_base(path: Path) -> tuple[BaseDescription, dict[str, Tensor]]:
     document, tensors = read_checkpoint(path, KIND)
     try:
         return BaseDescription.from_document(document), tensors
-    except (KeyError, TypeError, AttributeError, ConfigError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, ConfigError) as error:
         raise CheckpointError(f"{path} is damaged: its description cannot be read ({error!r}); train again") from error
 
 

@@ -57,7 +57,7 @@ def read_checkpoint(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Te
         with safe_open(path, framework="pt") as file:
             document = read_document(path, kind, file.metadata() or {})
             return document, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
-    except SafetensorError as error:
+    except (SafetensorError, OSError) as error:
         raise CheckpointError(
             f"{path} cannot be read as safetensors ({error}): it is truncated, damaged or of another kind; "
             "copy it anew or train again"
@@ -73,7 +73,7 @@ def read_document(path: Path, kind: str, metadata: Mapping[str, str]) -> dict[st
         raise CheckpointError(
             f"{path} is a safetensors file, but not one of implanting: its header names no format and kind"
         ) from error
-    if found > FORMAT:
+    if not isinstance(found, int) or found > FORMAT:
         raise CheckpointError(f"{path} has format {found}; this version reads up to {FORMAT}: update implanting")
     if found_kind != kind:
         raise CheckpointError(f"{path} holds a {found_kind}; a {kind} is needed here")

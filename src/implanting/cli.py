@@ -53,3 +53,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ImplantingError as error:
         print(f"implanting: {error}", file=sys.stderr)
         return 2
+    except OSError as error:
+        if error.filename is None:
+            raise
+        print(f"implanting: {error.filename}: {error.strerror}; check the path and its permissions", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("implanting: stopped", file=sys.stderr)
+        return 130

@@ -1,13 +1,14 @@
-"""Every setting with its default, and the named recipes: the only home of a default.
+"""Every setting with its default: the only home of a default.
 
 Frozen dataclasses of plain values: the command line makes its flags and help from them, and a checkpoint stores
 them as JSON. The text under a field is its help.
 """
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_type_hints
 
 from implanting.errors import ConfigError
 
@@ -21,6 +22,8 @@ SEEDS = 2**32
 """Seeds are 0 .. SEEDS - 1: PyTorch's generator on the CPU looks at 32 bits only."""
 
 Pooling = Literal["dense", "gap", "gmp", "flatten"]
+NetworkName = Literal["resnet12", "c128f"]
+NETWORK_NAMES = get_args(NetworkName)
 
 
 def require(condition: bool, name: str, value: object, needed: str) -> None:
@@ -38,7 +41,7 @@ def require_seed(seed: int, name: str = "seed") -> None:
 class NetworkConfig:
     """The embedding network."""
 
-    network: Literal["resnet12", "c128f"] = "resnet12"
+    network: NetworkName = "resnet12"
     """Embedding network."""
     width: int = 64
     """Channels of the first block (64 is the paper's); the other blocks scale with it."""
@@ -46,6 +49,7 @@ class NetworkConfig:
     """Widen the last block by 16 channels (the paper's WIDE baseline)."""
 
     def __post_init__(self) -> None:
+        require(self.network in NETWORK_NAMES, "network", self.network, f"one of {', '.join(NETWORK_NAMES)}")
         require(self.width >= 1, "width", self.width, "1 or more")
 
 
@@ -72,7 +76,7 @@ class DataConfig:
     """Where the images are and how they are read."""
 
     splits: str | None = None
-    """Class lists for data that comes unsplit: fc100, cifar-fs, or a JSON or csv FILE; default: by seed for folders."""
+    """Class lists for data that comes unsplit: fc100, cifar-fs, miniimagenet, or a JSON or csv FILE."""
     split_seed: int = 0
     """Seed by which one folder of class folders is split into train, val and test classes."""
     image_size: int | None = None
@@ -132,21 +136,25 @@ class PretrainConfig:
         require_seed(self.seed)
         require(0 <= self.warmup < 1, "warmup", self.warmup, "from 0 to below 1")
         require(0 <= self.label_smoothing < 1, "label_smoothing", self.label_smoothing, "from 0 to below 1")
-        for name in ("weight_decay", "validate_every", "validation_tasks", "save_every"):
+        require(self.pooling in get_args(Pooling), "pooling", self.pooling, f"one of {', '.join(get_args(Pooling))}")
+        for name in ("weight_decay", "validate_every", "validation_tasks", "validation_images", "save_every"):
             require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
         for name in ("batch_size", "tau", "learning_rate", "epochs", "iterations"):
             value = getattr(self, name)
-            require(value is None or value > 0, name, value, "above 0")
+            require(value is None or (value > 0 and math.isfinite(value)), name, value, "a number above 0")
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """How a command runs here; nothing of it changes what is computed."""
+    """How a command runs here; results agree within rounding whatever is chosen."""
 
     device: str = "auto"
     """auto (CUDA, Apple or CPU, in this order), or a PyTorch device such as cpu or cuda:1."""
     threads: int | None = None
     """CPU threads of this process; default: as many as PyTorch finds."""
+
+    def __post_init__(self) -> None:
+        require(self.threads is None or self.threads >= 1, "threads", self.threads, "1 or more")
 
 
 @dataclass(frozen=True)
@@ -219,3 +227,12 @@ def config_from_dict(kind: type[Config], values: Mapping[str, Any]) -> Config:
         for name, value in values.items()
     }
     return kind(**nested)
+
+
+def flat(config: Any) -> dict[str, Any]:
+    """The settings of a configuration and those nested in it, by the names of their flags."""
+    values: dict[str, Any] = {}
+    for item in dataclasses.fields(config):
+        value = getattr(config, item.name)
+        values |= flat(value) if dataclasses.is_dataclass(value) else {item.name: value}
+    return values

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from implanting import __version__
 from implanting.distributed import rank
-from implanting.evaluation import Result
 
 Item = TypeVar("Item")
 
@@ -69,8 +69,7 @@ class TrainingDisplay:
         elif event["event"] == "step":
             self.step(event)
         elif event["event"] == "validation":
-            mean, interval = 100 * event["mean"], 100 * event["interval"]
-            self.line(f"step {event['step']}: validation {mean:.2f} ± {interval:.2f} % ({event['tasks']} tasks)")
+            self.line(f"step {event['step']}: validation {describe(event)}")
         else:
             self.line(f"{event['event']} at step {event['step']} after {event['seconds']:.0f} s")
 
@@ -93,16 +92,10 @@ class TrainingDisplay:
             say(text)
 
 
-def result_row(result: Result, method: str | None = None) -> dict[str, Any]:
-    """A result as a row of the JSON document."""
-    return {
-        "method": method or result.method,
-        "way": result.config.way,
-        "shot": result.config.shot,
-        "mean": result.mean,
-        "interval": result.interval,
-        "tasks": result.config.tasks,
-    }
+def describe(row: Mapping[str, Any]) -> str:
+    """A result's row in words: `47.11 ± 0.70 % (5-way 5-shot, 500 tasks)`."""
+    interval = "" if row["interval"] is None else f" ± {100 * row['interval']:.2f}"
+    return f"{100 * row['mean']:.2f}{interval} % ({row['way']}-way {row['shot']}-shot, {row['tasks']} tasks)"
 
 
 def print_json(
@@ -127,12 +120,13 @@ def print_text(text: str) -> None:
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> None:
     """A table on stdout."""
-    table = Table(
-        title=title, caption=caption or None, title_justify="left", caption_justify="left", show_header=any(columns)
-    )
+    table = Table(title=Text(title), title_justify="left", show_header=any(columns))
     for number, column in enumerate(columns):
         table.add_column(column, justify="right" if number and len(columns) > 2 else "left")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(Text(cell) for cell in row))
     if rank() == 0:
-        Console().print(table)
+        console = Console()
+        console.print(table)
+        if caption:
+            console.print(Text(caption))

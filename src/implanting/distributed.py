@@ -22,18 +22,30 @@ TIMEOUT = datetime.timedelta(minutes=10)
 
 
 def rank() -> int:
-    """This process's number, 0 where there is only one."""
+    """The number that torchrun gave this process, 0 where it was started by itself."""
     return int(os.environ.get("RANK", "0"))
 
 
 def world_size() -> int:
-    """How many processes work together."""
+    """How many processes torchrun started."""
     return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def group() -> tuple[int, int]:
+    """Rank and size of the processes that have joined; this one alone where none have."""
+    joined = dist.is_available() and dist.is_initialized()
+    return (dist.get_rank(), dist.get_world_size()) if joined else (0, 1)
 
 
 def restarted() -> bool:
     """Whether torchrun has started this worker again after a failure."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+
+
+def set_threads(threads: int | None) -> None:
+    """Compute with this many threads on the CPU, or as many as PyTorch finds."""
+    if threads is not None:
+        torch.set_num_threads(threads)
 
 
 def choose_device(name: str) -> torch.device:
@@ -43,11 +55,13 @@ def choose_device(name: str) -> torch.device:
             return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
     try:
-        return torch.empty(0, device=name).device
-    except (RuntimeError, AssertionError) as error:
+        device = torch.device(name)
+        torch.zeros(1, device=device).item()  # does it compute?
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise ConfigError(
             f"--device {name} cannot be used here ({str(error).splitlines()[0]}); try auto or cpu"
         ) from error
+    return device
 
 
 @contextmanager
@@ -56,7 +70,9 @@ def process_group(device: torch.device) -> Iterator[None]:
     if world_size() == 1:
         yield
         return
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=TIMEOUT)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo", timeout=TIMEOUT)
     try:
         yield
     finally:
@@ -65,7 +81,7 @@ def process_group(device: torch.device) -> Iterator[None]:
 
 def from_rank_zero(value: Value) -> Value:
     """What rank 0 has, on every rank."""
-    if world_size() == 1:
+    if group()[1] == 1:
         return value
     box = [value]
     dist.broadcast_object_list(box, src=0)
@@ -74,8 +90,9 @@ def from_rank_zero(value: Value) -> Value:
 
 def share(total: int) -> slice:
     """This rank's part of a batch that all ranks hold."""
-    part = total // world_size()
-    return slice(rank() * part, (rank() + 1) * part)
+    rank, size = group()
+    part = total // size
+    return slice(rank * part, (rank + 1) * part)
 
 
 def synchronise(module: nn.Module, figures: Float[Tensor, " figure"]) -> Float[Tensor, " figure"]:
@@ -84,12 +101,13 @@ def synchronise(module: nn.Module, figures: Float[Tensor, " figure"]) -> Float[T
     Done after every step, so that all ranks always hold the same module and the result does not depend on when a
     checkpoint is written.
     """
-    if world_size() == 1:
+    _, size = group()
+    if size == 1:
         return figures
     statistics = [buffer for buffer in module.buffers() if buffer.is_floating_point()]
     message = torch.cat([figures, *(buffer.flatten() for buffer in statistics)])
     dist.all_reduce(message)
-    message /= world_size()
+    message /= size
     figures, *averages = message.split([len(figures), *(buffer.numel() for buffer in statistics)])
     for buffer, average in zip(statistics, averages, strict=True):
         buffer.copy_(average.view_as(buffer))
@@ -98,13 +116,19 @@ def synchronise(module: nn.Module, figures: Float[Tensor, " figure"]) -> Float[T
 
 def total(values: Tensor) -> Tensor:
     """The sum of a tensor over all processes."""
-    if world_size() > 1:
+    if group()[1] > 1:
         dist.all_reduce(values)
     return values
 
 
+def wait_for_all() -> None:
+    """Go on when every process has come here."""
+    if group()[1] > 1:
+        dist.barrier()
+
+
 def launch(workers: int, verb: str, arguments: Sequence[str]) -> int:
     """Run a verb in several processes on this machine by PyTorch's own launcher, and give the exit status."""
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(workers)]
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(workers)]
     environment = {"OMP_NUM_THREADS": "1", **os.environ}
     return subprocess.run([*launcher, "-m", "implanting", verb, *arguments], env=environment).returncode  # noqa: S603

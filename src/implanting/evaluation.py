@@ -4,8 +4,9 @@ The interval is over the sampling of tasks: it says how far the mean of other ta
 how another training run would do. Methods compared on the same tasks differ by a *paired* interval, which is smaller.
 """
 
+import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ from implanting.activations import Activations, compute_activations
 from implanting.base import BaseNetwork
 from implanting.config import ImplantConfig, InferenceConfig, TaskConfig
 from implanting.datasets import ImageSet
-from implanting.distributed import rank, total, world_size
+from implanting.distributed import group, total
 from implanting.errors import ConfigError
 from implanting.inference import prototype_classifier
 from implanting.methods import BaseClassMethod, ImplantMethod, JointMethod, Method, PrototypeMethod
@@ -80,6 +81,12 @@ class Result:
     def interval(self) -> float:
         """Half-width of the 95 % interval of the mean, over the sampling of tasks."""
         return self.estimate.interval
+
+    def row(self) -> dict[str, Any]:
+        """As a row of a JSON document; the interval of a single task is null."""
+        interval = None if math.isnan(self.interval) else self.interval
+        shape = {"method": self.method, "way": self.config.way, "shot": self.config.shot}
+        return {**shape, "mean": self.mean, "interval": interval, "tasks": self.config.tasks}
 
     def gain_over(self, other: "Result") -> Estimate:
         """The paired difference to another method on the same tasks."""
@@ -158,7 +165,8 @@ def evaluate_tasks(
 ) -> Result:
     """Classify every query of every task, the chunks shared among all processes."""
     starts = range(0, len(tasks), method.tasks_at_once)
-    mine = starts[rank() :: world_size()]
+    rank, size = group()
+    mine = starts[rank::size]
     parts = [
         (start, *method(tasks[start : start + method.tasks_at_once]))
         for start in progress(mine, f"{config.shot}-shot tasks", len(mine))

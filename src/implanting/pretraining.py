@@ -6,6 +6,7 @@ rank draws the whole batch and keeps its share. Few-shot validation sees validat
 training: the last iterate is kept.
 """
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,7 +22,8 @@ from implanting.batches import batch
 from implanting.classifiers import classification_loss
 from implanting.config import PretrainConfig
 from implanting.datasets import ImageSet
-from implanting.distributed import process_group, rank, share, synchronise, world_size
+from implanting.distributed import choose_device, process_group, rank, restarted, share, synchronise, world_size
+from implanting.errors import ConfigError
 from implanting.optimisation import schedule
 from implanting.run import FewShotTest, Run, StageOne, check_output, prepare
 from implanting.run import resume as resume_run
@@ -39,9 +41,9 @@ def pretrain(
     config: PretrainConfig,
     base_images: ImageSet,
     validation: ImageSet | None,
-    out: Path,
+    out: str | Path,
     *,
-    device: torch.device,
+    device: str | torch.device = "auto",
     resume: bool = False,
     overwrite: bool = False,
     observe: Observer = ignore,
@@ -51,8 +53,12 @@ def pretrain(
 
     Where `stop` turns true, the run is saved as it stands and given back unfinished: `--resume` goes on from there.
     """
+    out = Path(out)
     check_output(out, resume, overwrite)
+    device = choose_device(device) if isinstance(device, str) else device
     run = prepare(config, base_images, validation, device)
+    if overwrite and rank() == 0 and not restarted():
+        out.unlink(missing_ok=True)  # else a worker that is started again would go on from it
     with process_group(device):
         if resume:
             resume_run(run, out)
@@ -92,7 +98,7 @@ def train_step(run: Run, model: nn.Module) -> Float[Tensor, " 2"]:
         run.device.type, torch.bfloat16, enabled=run.device.type == "cuda" and torch.cuda.is_bf16_supported()
     ):
         scores = model(run.description.normalisation(images))
-    loss = classification_loss(scores.float(), labels, run.config.label_smoothing)
+    loss = classification_loss(scores, labels, run.config.label_smoothing)
     for group in run.optimizer.param_groups:
         group["lr"] = schedule(run.config, (run.step + 0.5) / run.steps)
     run.optimizer.zero_grad()
@@ -124,8 +130,8 @@ def validation_due(run: Run) -> bool:
 
 def validate(run: Run, few_shot: FewShotTest) -> dict[str, Any]:
     """Test the network as it stands on few-shot tasks of the validation classes, and note the result in the run."""
-    estimate = few_shot(run.model.network, run.model.classifier.tau.item())
-    record = {"step": run.step, "mean": estimate.mean, "interval": estimate.interval, "tasks": estimate.tasks}
+    result = few_shot(run.model.network, run.model.classifier.tau.item())
+    record = {"step": run.step, **result.row()}
     run.validations.append(record)
     return {"event": "validation", **record}
 
@@ -148,6 +154,10 @@ class Meter:
             return None
         now = time.monotonic()
         loss, accuracy = torch.stack(self.window).mean(0).tolist()
+        if not math.isfinite(loss):
+            raise ConfigError(
+                f"the loss is {loss} at step {run.step}: lower --learning-rate, and start with --overwrite"
+            )
         speed = len(self.window) * run.config.batch_size / (now - self.last)
         run.seconds = self.before + now - self.began
         run.figures = {"loss": loss, "accuracy": accuracy, "tau": run.model.classifier.tau.item()}

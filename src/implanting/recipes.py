@@ -5,6 +5,7 @@ are ours. `implanting info --recipes` prints them.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 from implanting.config import AugmentConfig, DataConfig, NetworkConfig, PretrainConfig
 
@@ -17,7 +18,9 @@ class Recipe:
     about: str
 
 
-RECIPES = {
+RecipeName = Literal["cpu", "paper-miniimagenet", "paper-fc100", "demo"]
+
+RECIPES: dict[RecipeName, Recipe] = {
     "cpu": Recipe(
         PretrainConfig(
             architecture=NetworkConfig(width=32),

@@ -4,6 +4,7 @@ The checkpoint of an unfinished run is a base network like any other, with the o
 """
 
 import dataclasses
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,11 +17,11 @@ from torch import Tensor, nn
 from implanting import __version__
 from implanting.base import BaseDescription, build, embed, load_weights, read_base, save_base
 from implanting.classifiers import CosineClassifier
-from implanting.config import InferenceConfig, PretrainConfig, TaskConfig
+from implanting.config import InferenceConfig, PretrainConfig, TaskConfig, flat
 from implanting.datasets import ImageSet, check_disjoint
 from implanting.distributed import from_rank_zero, rank, world_size
-from implanting.errors import ConfigError, ImplantingError
-from implanting.evaluation import Estimate, evaluate_tasks
+from implanting.errors import ConfigError
+from implanting.evaluation import Result, evaluate_tasks
 from implanting.images import Normalisation
 from implanting.inference import prototype_classifier
 from implanting.methods import PrototypeMethod
@@ -28,7 +29,7 @@ from implanting.networks import Network
 from implanting.optimisation import build_optimizer, load_optimizer, optimizer_tensors, total_steps
 from implanting.tasks import draw_tasks
 
-FewShotTest = Callable[[Network, float], Estimate]
+FewShotTest = Callable[[Network, float], Result]
 """The accuracy of a network, at a tau, on tasks fixed beforehand."""
 
 
@@ -41,7 +42,9 @@ class StageOne(nn.Module):
         self.classifier = classifier
 
     def forward(self, images: Float[Tensor, "image 3 height width"]) -> Float[Tensor, "image location way"]:
-        return self.classifier(self.network(images))
+        maps = self.network(images)
+        with torch.autocast(images.device.type, enabled=False):  # cosines times a tau of 100 need single precision
+            return self.classifier(maps.float())
 
 
 @dataclass
@@ -59,7 +62,7 @@ class Run:
     step: int = 0
     seconds: float = 0.0
     figures: dict[str, float] = field(default_factory=dict)
-    validations: list[dict[str, float]] = field(default_factory=list)
+    validations: list[dict[str, Any]] = field(default_factory=list)
 
     def describe(self) -> BaseDescription:
         """The description of the base network as it stands."""
@@ -85,8 +88,16 @@ class Run:
 
 def check_output(out: Path, resume: bool, overwrite: bool) -> None:
     """Refuse, before anything slow is done, to write where nothing can be written or something would be lost."""
+    if out.suffix != ".safetensors":
+        raise ConfigError(
+            f"--out {out}: a base network's file ends in .safetensors; the log and the curves stand beside it"
+        )
     if not out.parent.is_dir():
         raise ConfigError(f"--out {out}: there is no folder {out.parent}; create it first")
+    if out.is_dir() or not os.access(out.parent, os.W_OK):
+        raise ConfigError(f"--out {out} cannot be written: it is a folder, or its folder is read-only; choose another")
+    if resume and overwrite:
+        raise ConfigError("--resume goes on with what --out holds and --overwrite replaces it: choose one")
     if out.exists() and not (resume or overwrite):
         raise ConfigError(f"--out {out} exists already; continue it with --resume, replace it with --overwrite")
 
@@ -100,11 +111,14 @@ def prepare(config: PretrainConfig, base_images: ImageSet, validation: ImageSet 
         raise ConfigError(
             f"--crop-padding {config.augment.crop_padding} must be below the image's {min(height, width)} px"
         )
+    if len(base_images.class_names) < 2:
+        raise ConfigError(f"{base_images.name} has one class; a classifier needs two or more base classes")
     if validation is not None:
         check_disjoint(base_images, validation)
     images, held_out = base_images, torch.empty(0, dtype=torch.int64)
     if config.data.hold_out:
-        images, _, held_out = base_images.hold_out(config.data.hold_out, config.seed)
+        held_out = base_images.choose_held_out(config.data.hold_out, config.seed)
+        images = base_images.without(held_out)
     normalisation = Normalisation.of(images.images)
     network, classifier = build(config, len(images.class_names), (height, width))
     model = StageOne(network, classifier).to(device)
@@ -125,28 +139,46 @@ def prepare(config: PretrainConfig, base_images: ImageSet, validation: ImageSet 
     return Run(config, images, few_shot, description, model, optimizer, device, total_steps(config, len(images)))
 
 
+VALIDATION_SHOT, VALIDATION_QUERIES = 5, 15
+
+
+def why_no_validation(validation: ImageSet) -> str | None:
+    """What keeps these classes from serving as few-shot validation, if anything does."""
+    smallest = min(len(indices) for indices in validation.indices_by_class())
+    if len(validation.class_names) < 2:
+        return f"{validation.name} has one class; tasks need two or more"
+    if smallest <= VALIDATION_SHOT:
+        return f"a class of {validation.name} has {smallest} images; {VALIDATION_SHOT}-shot tasks need more"
+    return None
+
+
 def few_shot_validation(
     config: PretrainConfig, validation: ImageSet, normalisation: Normalisation, device: torch.device
 ) -> FewShotTest | None:
-    """A function that tests a network on 5-way 5-shot tasks of the validation classes, drawn once."""
-    if not config.validation_tasks:
-        return None
-    few = torch.cat([indices[: config.validation_images] for indices in validation.indices_by_class()])
-    images = validation.subset(few)
-    try:
-        task_config = TaskConfig(way=min(5, len(images.class_names)), shot=5, queries=15, tasks=config.validation_tasks)
-        tasks = draw_tasks(images, task_config)
-    except ImplantingError as error:
-        raise ConfigError(
-            f"few-shot validation on {images.name}: {error}; or train with --validation-tasks 0"
-        ) from error
+    """A function that tests a network on 5-way 5-shot tasks of the validation classes, drawn once.
 
-    def validate(network: Network, tau: float) -> Estimate:
+    Where there are fewer than five classes or twenty images a class, the tasks are smaller.
+    """
+    if not config.validation_tasks or why_no_validation(validation):
+        return None
+    least = VALIDATION_SHOT + VALIDATION_QUERIES
+    kept = max(config.validation_images, least)
+    images = validation.subset(torch.cat([indices[:kept] for indices in validation.indices_by_class()]))
+    smallest = min(len(indices) for indices in images.indices_by_class())
+    task_config = TaskConfig(
+        way=min(5, len(images.class_names)),
+        shot=VALIDATION_SHOT,
+        queries=min(VALIDATION_QUERIES, smallest - VALIDATION_SHOT),
+        tasks=config.validation_tasks,
+    )
+    tasks = draw_tasks(images, task_config)
+
+    def validate(network: Network, tau: float) -> Result:
         network.eval()
         phi = embed(network, normalisation, images.images, device)
         network.train()
         method = PrototypeMethod(phi, prototype_classifier(config.pooling, tau, InferenceConfig()))
-        return evaluate_tasks(method, tasks, task_config, len(images.class_names)).estimate
+        return evaluate_tasks(method, tasks, task_config, len(images.class_names))
 
     return validate
 
@@ -166,13 +198,14 @@ def resume(run: Run, out: Path) -> None:
 def read_saved(run: Run, out: Path) -> tuple[BaseDescription, dict[str, Tensor]]:
     """A checkpoint, after checking that it is of this very run."""
     saved, tensors = read_base(out)
+    there, here = flat(saved.config), flat(run.config)
     differing = [
-        f"{item.name} is {getattr(saved.config, item.name)} there and {getattr(run.config, item.name)} here"
-        for item in dataclasses.fields(PretrainConfig)
-        if item.name not in FREE and getattr(saved.config, item.name) != getattr(run.config, item.name)
+        f"--{name.replace('_', '-')} was {there[name]} and is {value}"
+        for name, value in here.items()
+        if name not in FREE and there[name] != value
     ]
     if saved.data_fingerprint != run.description.data_fingerprint:
-        differing.append(f"its data ({saved.data_name}) is not this data ({run.description.data_name})")
+        differing.append(f"it was trained on other images ({saved.data_name}, {saved.data_fingerprint[:8]})")
     if differing:
         raise ConfigError(f"cannot resume {out}: {'; '.join(differing)}")
     return saved, tensors

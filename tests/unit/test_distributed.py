@@ -12,10 +12,9 @@ def test_one_process_has_everything():
 
 
 def test_shares_cover_the_batch(monkeypatch):
-    monkeypatch.setenv("WORLD_SIZE", "4")
     shares = []
     for number in range(4):
-        monkeypatch.setenv("RANK", str(number))
+        monkeypatch.setattr("implanting.distributed.group", lambda number=number: (number, 4))
         shares.append(list(range(12))[share(12)])
     assert [len(part) for part in shares] == [3, 3, 3, 3]
     assert [item for part in shares for item in part] == list(range(12))

@@ -61,7 +61,9 @@ def test_training_lowers_the_loss_and_learns_tau(out, pooling):
 
 
 def test_identical_runs_give_identical_weights_and_seeds_differ(tmp_path):
-    first, again, other = (run(tmp_path / str(number), tiny_config(seed=seed)) for number, seed in enumerate((1, 1, 2)))
+    first, again, other = (
+        run(tmp_path / f"{number}.safetensors", tiny_config(seed=seed)) for number, seed in enumerate((1, 1, 2))
+    )
     assert same(state(first), state(again))
     assert not same(state(first), state(other))
 
@@ -70,11 +72,11 @@ def test_identical_runs_give_identical_weights_and_seeds_differ(tmp_path):
 @pytest.mark.parametrize("stopped", [1, 3, 5])
 def test_a_stopped_run_goes_on_to_bit_identical_weights(tmp_path, optimizer, stopped):
     config = tiny_config(optimizer=optimizer, learning_rate=OPTIMIZERS[optimizer])
-    whole = run(tmp_path / "whole", config)
-    half = run(tmp_path / "half", config, stop=Stop(stopped))
+    whole = run(tmp_path / "whole.safetensors", config)
+    half = run(tmp_path / "half.safetensors", config, stop=Stop(stopped))
     assert half.description.training["step"] == stopped
     assert not half.description.training["finished"]
-    resumed = run(tmp_path / "half", config, resume=True)
+    resumed = run(tmp_path / "half.safetensors", config, resume=True)
     assert resumed.description.training["finished"]
     assert same(state(resumed), state(whole))
     assert not same(state(half), state(whole))
@@ -102,9 +104,9 @@ def test_only_an_unfinished_run_keeps_its_optimiser(out, optimizer):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"learning_rate": 0.2}, "learning_rate is 0.1 there and 0.2 here"),
-        ({"iterations": 7}, "iterations is 6 there and 7 here"),
-        ({"data": DataConfig(hold_out=1)}, "data is"),
+        ({"learning_rate": 0.2}, "--learning-rate was 0.1 and is 0.2"),
+        ({"iterations": 7}, "--iterations was 6 and is 7"),
+        ({"data": DataConfig(hold_out=1)}, "--hold-out was 0 and is 1"),
     ],
 )
 def test_resuming_with_other_settings_is_refused(out, change, message):
@@ -115,7 +117,7 @@ def test_resuming_with_other_settings_is_refused(out, change, message):
 
 def test_resuming_on_other_data_is_refused(out):
     run(out, tiny_config(), stop=Stop(2))
-    with pytest.raises(ConfigError, match="is not this data"):
+    with pytest.raises(ConfigError, match="other images"):
         run(out, tiny_config(), images=coloured(seed=1), resume=True)
 
 
@@ -137,8 +139,8 @@ def test_resuming_what_was_never_begun_begins_it(out):
 
 def test_validation_never_changes_the_weights(tmp_path):
     config = tiny_config(validation_tasks=10, validate_every=1.0)
-    with_validation = run(tmp_path / "with", config, validation=VALIDATION)
-    without = run(tmp_path / "without", config)
+    with_validation = run(tmp_path / "with.safetensors", config, validation=VALIDATION)
+    without = run(tmp_path / "without.safetensors", config)
     assert same(state(with_validation), state(without))
     records = with_validation.description.training["validation"]
     assert [record["step"] for record in records] == [3, 6]  # an epoch is 24 images, 3 steps
@@ -147,15 +149,17 @@ def test_validation_never_changes_the_weights(tmp_path):
 
 def test_held_out_images_change_nothing(tmp_path):
     config = tiny_config(data=DataConfig(hold_out=2))
-    base = run(tmp_path / "one", config)
+    base = run(tmp_path / "one.safetensors", config)
     blackened = BASE.images.clone()
     blackened[list(base.description.held_out)] = 0
-    again = run(tmp_path / "two", config, images=dataclasses.replace(BASE, images=blackened))
+    again = run(tmp_path / "two.safetensors", config, images=dataclasses.replace(BASE, images=blackened))
     assert again.description.held_out == base.description.held_out
     assert same(state(again), state(base))
     seen = blackened.clone()
     seen[next(number for number in range(24) if number not in base.description.held_out)] = 0
-    assert not same(state(run(tmp_path / "three", config, dataclasses.replace(BASE, images=seen))), state(base))
+    assert not same(
+        state(run(tmp_path / "three.safetensors", config, dataclasses.replace(BASE, images=seen))), state(base)
+    )
 
 
 def test_events_of_a_run(out):

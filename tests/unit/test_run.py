@@ -6,7 +6,7 @@ import torch
 from implanting.config import AugmentConfig, DataConfig
 from implanting.errors import ConfigError, DataError
 from implanting.images import Normalisation
-from implanting.run import check_output, prepare
+from implanting.run import check_output, prepare, why_no_validation
 from toys import coloured, tiny_config
 
 CPU = torch.device("cpu")
@@ -14,11 +14,11 @@ CPU = torch.device("cpu")
 
 def test_output_needs_a_folder(tmp_path):
     with pytest.raises(ConfigError, match="there is no folder"):
-        check_output(tmp_path / "none" / "base", resume=False, overwrite=False)
+        check_output(tmp_path / "none" / "base.safetensors", resume=False, overwrite=False)
 
 
 def test_output_is_not_lost(tmp_path):
-    out = tmp_path / "base"
+    out = tmp_path / "base.safetensors"
     check_output(out, resume=False, overwrite=False)
     out.touch()
     with pytest.raises(ConfigError, match=r"exists already.*--resume.*--overwrite"):
@@ -79,7 +79,29 @@ def test_validation_draws_from_the_first_images_of_each_class():
     validation = coloured(classes=3, per_class=30, prefix="shade")
     first = validation.subset(torch.cat([indices[:20] for indices in validation.indices_by_class()]))
     run, expected = (prepare(tiny_config(**few), coloured(), images, CPU) for images in (validation, first))
-    assert run.validation(run.model.network, 10.0) == expected.validation(run.model.network, 10.0)
-    assert run.validation(run.model.network, 10.0).tasks == 5
+    result, same = (each.validation(run.model.network, 10.0) for each in (run, expected))
+    assert result.per_task.tolist() == same.per_task.tolist()
+    assert (result.config.way, result.config.shot, result.config.queries, result.config.tasks) == (3, 5, 15, 5)
     none = dataclasses.replace(tiny_config(), validation_tasks=0)
     assert prepare(none, coloured(), validation, CPU).validation is None
+
+
+def test_small_validation_classes_make_small_tasks_or_none():
+    config = tiny_config(validation_tasks=5)
+    run = prepare(config, coloured(), coloured(classes=2, per_class=8, prefix="shade"), CPU)
+    assert run.validation(run.model.network, 10.0).config.queries == 3
+    for too_little in (coloured(classes=1, per_class=30, prefix="shade"), coloured(per_class=5, prefix="shade")):
+        assert why_no_validation(too_little)
+        assert prepare(config, coloured(), too_little, CPU).validation is None
+
+
+@pytest.mark.parametrize(("name", "said"), [("base.png", "ends in .safetensors"), ("folder.safetensors", "folder")])
+def test_output_must_be_a_file_of_its_own_kind(tmp_path, name, said):
+    (tmp_path / "folder.safetensors").mkdir()
+    with pytest.raises(ConfigError, match=said):
+        check_output(tmp_path / name, resume=False, overwrite=True)
+
+
+def test_one_base_class_is_not_enough():
+    with pytest.raises(ConfigError, match="one class"):
+        prepare(tiny_config(), coloured(classes=1), None, CPU)

@@ -14,7 +14,9 @@ LAYOUTS = {"1 process of 2 threads": (1, 2), "2 processes of 1 thread": (2, 1)}
 
 def speed(processes: int, threads: int, data: Path, width: int, steps: int) -> float:
     """Images a second that `implanting pretrain` reports."""
-    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(processes)] if processes > 1 else []
+    launcher = (
+        ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)] if processes > 1 else []
+    )
     command = [sys.executable, *launcher, "-m", "implanting", "pretrain", "--data", str(data), "--json", "--overwrite"]
     command += ["--out", str(data / "base.safetensors"), "--width", str(width), "--iterations", str(steps)]
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}

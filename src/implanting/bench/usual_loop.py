@@ -1,7 +1,7 @@
 """The rival: the training loop everybody writes.
 
 A `DataLoader` with two workers, PIL transforms an image at a time, NCHW, PyTorch's default SGD. Same network, loss,
-batch size, augmentation and number of threads as ours.
+batch size and number of threads as ours, and crops and flips of the same size.
 """
 
 import random

@@ -12,6 +12,7 @@ from implanting.bench import adapt, evaluate, memory, pretrain, processes
 from implanting.commands.parsing import parse
 from implanting.config import RunConfig
 from implanting.console import print_json, print_table, print_text, say, show_progress
+from implanting.distributed import set_threads
 from implanting.errors import ConfigError
 
 
@@ -171,8 +172,7 @@ def main(arguments: Sequence[str]) -> int:
     if subject not in SUBJECTS:
         raise ConfigError(f"'{subject}' is no subject of a bench; choose one of: {', '.join(SUBJECTS)}")
     command = parse(SUBJECTS[subject], f"bench {subject}", rest)
-    if command.run.threads:
-        torch.set_num_threads(command.run.threads)
+    set_threads(command.run.threads)
     began = time.monotonic()
     rows, once = command()
     if command.json:

@@ -7,15 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import torch
-
 from implanting.base import BaseNetwork
 from implanting.commands.parsing import parse
 from implanting.config import Pooling, PretrainConfig, RunConfig
-from implanting.console import TrainingDisplay, print_json, print_table, result_row, say, show_progress
+from implanting.console import TrainingDisplay, print_json, print_table, say, show_progress
 from implanting.datasets import ImageSet
 from implanting.digits import BASE_DIGITS, NOVEL_DIGITS, read_digits
-from implanting.distributed import choose_device
+from implanting.distributed import choose_device, set_threads
 from implanting.evaluation import Result, evaluate
 from implanting.pretraining import pretrain
 from implanting.recipes import RECIPES
@@ -47,8 +45,7 @@ class Demo:
 def main(arguments: Sequence[str]) -> int:
     """Train both networks, test them, and print the table."""
     command = parse(Demo, "demo", arguments)
-    if command.run.threads:
-        torch.set_num_threads(command.run.threads)
+    set_threads(command.run.threads)
     began = time.monotonic()
     base_images, novel_images = read_digits(BASE_DIGITS, "base digits"), read_digits(NOVEL_DIGITS, "novel digits")
     say(f"base digits {BASE_DIGITS}: {len(base_images)} images; novel digits {NOVEL_DIGITS}: {len(novel_images)}")
@@ -62,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
     results[IMPLANTS] = few_shot(command, base, novel_images, SHOTS[1:], implants=True)
     seconds = time.monotonic() - began
     if command.json:
-        rows = [result_row(result, title) for title, cells in results.items() for result in cells.values()]
+        rows = [{**result.row(), "method": title} for title, cells in results.items() for result in cells.values()]
         print_json(dataclasses.asdict(command), seconds, rows)
     else:
         show(command, results, seconds)

@@ -12,10 +12,10 @@ import torch
 from implanting.activations import compute_activations
 from implanting.base import BaseNetwork, load_base
 from implanting.commands.parsing import parse
-from implanting.config import ImplantConfig, InferenceConfig, RunConfig, TaskConfig
-from implanting.console import print_json, print_table, result_row, say, show_progress
-from implanting.datasets import ImageSet, read_dataset
-from implanting.distributed import choose_device, launch, process_group, rank, world_size
+from implanting.config import ImplantConfig, InferenceConfig, RunConfig, TaskConfig, require
+from implanting.console import print_json, print_table, say, show_progress
+from implanting.datasets import ImageSet, read_dataset, shared_classes
+from implanting.distributed import choose_device, launch, process_group, rank, set_threads, world_size
 from implanting.errors import ConfigError, SplitMissing
 from implanting.evaluation import (
     Result,
@@ -44,7 +44,7 @@ class Evaluate:
     split: str = "test"
     """Its classes: test, val or train."""
     splits: str | None = None
-    """Class lists for data that comes unsplit: fc100, cifar-fs, or a JSON or csv FILE; default: by the base's seed."""
+    """Class lists for data that comes unsplit: fc100, cifar-fs, or a JSON or csv FILE; default: as for the base."""
     way: int = TaskConfig.way
     """Classes of a task."""
     shot: tuple[int, ...] = (1, 5, 10)
@@ -79,17 +79,19 @@ def main(arguments: Sequence[str]) -> int:
     command = parse(Evaluate, "evaluate", arguments)
     if command.classes != "novel" and command.implants:
         raise ConfigError(f"--classes {command.classes} is defined without implants: leave out --implants")
-    if command.workers > 1 and world_size() == 1:
-        return launch(command.workers, "evaluate", arguments)
-    if command.run.threads:
-        torch.set_num_threads(command.run.threads)
+    require(command.workers >= 1, "workers", command.workers, "1 or more")
+    require(len(command.shot) >= 1, "shot", "empty", "one number or more")
+    set_threads(command.run.threads)
     device = choose_device(command.run.device)
     base = load_base(command.base, str(device))
+    if command.workers > 1 and world_size() == 1:
+        draw(command, read_split(command, base, command.split))  # so that what is wrong is said once, by one process
+        return launch(command.workers, "evaluate", arguments)
     began = time.monotonic()
     with process_group(device):
         title, results = EVALUATIONS[command.classes](command, base)
     if command.json:
-        print_json(dataclasses.asdict(command), time.monotonic() - began, [result_row(result) for result in results])
+        print_json(dataclasses.asdict(command), time.monotonic() - began, [result.row() for result in results])
     else:
         show(command, title, results)
     return 0
@@ -107,8 +109,10 @@ def draw(command: Evaluate, image_set: ImageSet) -> list[Cell]:
 def novel_classes(command: Evaluate, base: BaseNetwork) -> tuple[str, list[Result]]:
     """Prototypes and, where there are two shots or more, implants on the same tasks."""
     image_set = read_split(command, base, command.split)
-    if shared := set(base.description.class_names) & set(image_set.class_names):
-        say(f"warning: {len(shared)} of these were base classes, such as '{min(shared)}': not a few-shot result")
+    if shared := shared_classes(base.description.class_names, image_set.class_names):
+        say(f"warning: {len(shared)} of these were base classes, such as '{shared[0]}': not a few-shot result")
+    if not base.description.training["finished"]:
+        say(f"warning: the training of {command.base} is not finished")
     cells, classes = draw(command, image_set), len(image_set.class_names)
     title = f"{image_set.name}, {command.way}-way tasks of its {classes} classes"
     if not command.implants:
@@ -153,6 +157,7 @@ def read_split(command: Evaluate, base: BaseNetwork, split: str) -> ImageSet:
         command.data,
         split,
         splits=command.splits,
+        default_splits=base.description.config.data.splits,
         split_seed=base.description.config.data.split_seed,
         image_size=base.description.square_size,
         progress=show_progress,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from textwrap import indent
+from textwrap import indent, shorten
 from typing import Annotated
 
 import torch
@@ -12,7 +12,7 @@ import tyro
 from implanting.base import load_base
 from implanting.checkpoint import FORMAT
 from implanting.commands.parsing import parse
-from implanting.console import print_document, print_table, print_text
+from implanting.console import describe, print_document, print_table, print_text
 from implanting.errors import ConfigError
 from implanting.recipes import RECIPES
 
@@ -48,22 +48,20 @@ def main(arguments: Sequence[str]) -> int:
     training, config = described.training, described.config
     state = "finished" if training["finished"] else f"unfinished: step {training['step']} of {training['steps']}"
     rows = [
-        ["network", f"{config.architecture.network}, width {config.architecture.width}"],
+        [
+            "network",
+            f"{config.architecture.network}, width {config.architecture.width}{', wide' * config.architecture.wide}",
+        ],
         ["parameters", f"{count_parameters(base.network):,}"],
         ["trained with", f"{config.pooling} classification, tau {config.tau:g} -> {base.tau:.2f}"],
-        ["base classes", f"{len(described.class_names)}: {', '.join(described.class_names[:6])}, ..."],
+        ["base classes", f"{len(described.class_names)}: {shorten(', '.join(described.class_names), 60)}"],
         ["data", f"{described.data_name}, {described.image_size[1]} x {described.image_size[0]} px"],
         ["resizing", described.resizing],
         ["held out", f"{len(described.held_out)} images"],
         ["training", f"{state}, {training['seconds'] / 60:.1f} min on {training['device']}"],
     ]
     for last in training["validation"][-1:]:
-        rows.append(
-            [
-                "validation, 5-way 5-shot",
-                f"{100 * last['mean']:.2f} ± {100 * last['interval']:.2f} % ({last['tasks']} tasks)",
-            ]
-        )
+        rows.append(["validation classes", describe(last)])
     print_table(str(command.file), ["", ""], rows, f"made by implanting {described.code_version}")
     return 0
 

@@ -9,7 +9,7 @@ import tyro
 
 from implanting.config import PretrainConfig
 from implanting.errors import ConfigError
-from implanting.recipes import RECIPES
+from implanting.recipes import RECIPES, RecipeName
 
 Command = TypeVar("Command")
 
@@ -24,12 +24,12 @@ def parse(command: type[Command], verb: str, arguments: Sequence[str], default: 
     return tyro.cli(command, prog=f"implanting {verb}", args=list(arguments), config=flat, **given)
 
 
-def recipe_from(arguments: Sequence[str]) -> tuple[str, PretrainConfig]:
+def recipe_from(arguments: Sequence[str]) -> tuple[RecipeName, PretrainConfig]:
     """The recipe named by `--recipe`, whose values become the defaults of the other flags.
 
     `--epochs` and `--iterations` replace each other, so one given on the command line drops the recipe's other one.
     """
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser = argparse.ArgumentParser("implanting pretrain", add_help=False, allow_abbrev=False)
     parser.add_argument("--recipe", default="cpu")
     parser.add_argument("--epochs", type=float)
     parser.add_argument("--iterations", type=int)

@@ -9,19 +9,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
 import tyro
 
 from implanting.commands.parsing import parse, recipe_from
 from implanting.config import PretrainConfig, RunConfig
-from implanting.console import TrainingDisplay, print_json, print_table, say, show_progress
+from implanting.console import TrainingDisplay, describe, print_json, print_table, say, show_progress
 from implanting.datasets import ImageSet, read_dataset
-from implanting.distributed import choose_device, rank, restarted
+from implanting.distributed import choose_device, rank, restarted, set_threads
 from implanting.errors import SplitMissing
 from implanting.pretraining import pretrain
-from implanting.recipes import RECIPES
+from implanting.recipes import RECIPES, RecipeName
 from implanting.report import TrainingLog, plot_training
-from implanting.run import check_output
+from implanting.run import check_output, why_no_validation
+
+RESULT = ("method", "way", "shot", "mean", "interval", "tasks")
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Pretrain:
     """A data set: CIFAR-100, FC100, CIFAR-FS or miniImageNet as distributed, or folders of images (docs/data.md)."""
     out: Path
     """The base network's file, such as base.safetensors."""
-    recipe: str = "cpu"
+    recipe: RecipeName = "cpu"
     """Values for all the settings below; a flag overrides one of them. `implanting info --recipes` describes each."""
     resume: bool = False
     """Go on from what --out holds; start afresh where it holds nothing."""
@@ -55,8 +56,7 @@ def main(arguments: Sequence[str]) -> int:
     command = parse(Pretrain, "pretrain", arguments, Pretrain(data=missing, out=missing, recipe=recipe, config=config))
     resume = command.resume or restarted()
     check_output(command.out, resume, command.overwrite)
-    if command.run.threads:
-        torch.set_num_threads(command.run.threads)
+    set_threads(command.run.threads)
     device = choose_device(command.run.device)
     base_images, validation = read_splits(command)
     began = time.monotonic()
@@ -105,10 +105,13 @@ def read_splits(command: Pretrain) -> tuple[ImageSet, ImageSet | None]:
     if not command.config.validation_tasks:
         return base_images, None
     try:
-        return base_images, read("val")
-    except SplitMissing as error:
-        say(f"no few-shot validation: {error}")
+        validation = read("val")
+    except SplitMissing:
+        say("no few-shot validation: the data has no split 'val'")
         return base_images, None
+    if reason := why_no_validation(validation):
+        say(f"no few-shot validation: {reason}")
+    return base_images, validation
 
 
 @contextmanager
@@ -137,12 +140,7 @@ def report(command: Pretrain, training: Mapping[str, Any], seconds: float) -> in
     if not training["finished"]:
         say(f"stopped at step {training['step']} of {training['steps']}; the same command with --resume goes on")
         return 130
-    validations = training["validation"][-1:]
-    rows: list[dict[str, Any]] = [
-        {"method": f"{command.config.pooling}, prototypes", "way": 5, "shot": 5}
-        | {name: last[name] for name in ("mean", "interval", "tasks")}
-        for last in validations
-    ]
+    rows = [{name: last[name] for name in RESULT} for last in training["validation"][-1:]]
     if command.json:
         print_json(dataclasses.asdict(command) | {"seed": command.config.seed}, seconds, rows, training=training)
     else:
@@ -155,10 +153,7 @@ def report(command: Pretrain, training: Mapping[str, Any], seconds: float) -> in
                 ["accuracy on base images, augmented", f"{100 * training['accuracy']:.1f} %"],
                 ["tau", f"{training['tau']:.2f}"],
                 ["images/s", f"{training['images_per_second']:.0f}"],
-                *(
-                    ["validation classes, 5-way 5-shot", f"{100 * row['mean']:.2f} ± {100 * row['interval']:.2f} %"]
-                    for row in rows
-                ),
+                *(["validation classes", describe(row)] for row in rows),
             ],
         )
     return 0

@@ -33,12 +33,13 @@ def find(path: Path, options: Options) -> SplitReaders:
     source = next((place for place in (path, path / FOLDER, path / ARCHIVE) if _is_cifar(place)), None)
     if source is None:
         return {}
-    if options.splits is None:
+    splits = options.splits or options.default_splits
+    if splits is None:
         raise DataError(
             f"{source} comes without few-shot splits: give --splits fc100, cifar-fs or a file of class names"
         )
-    lists = read_class_lists(options.splits)
-    title = {"fc100": "FC100", "cifar-fs": "CIFAR-FS"}.get(str(options.splits).lower(), "CIFAR-100")
+    lists = read_class_lists(splits)
+    title = {"fc100": "FC100", "cifar-fs": "CIFAR-FS"}.get(str(splits).lower(), "CIFAR-100")
     return {split: partial(read, source, classes, f"{title} {split}", options) for split, classes in lists.items()}
 
 

@@ -30,5 +30,6 @@ def _split_folders(path: Path) -> dict[str, Path]:
 
 def _listings_by_class(path: Path, options: Options) -> dict[str, Listing]:
     classes, skipped = list_class_folders(path)
-    lists = read_class_lists(options.splits) if options.splits else split_by_seed(list(classes), options.split_seed)
+    splits = options.splits or options.default_splits
+    lists = read_class_lists(splits) if splits else split_by_seed(list(classes), options.split_seed)
     return {split: Listing({name: classes.get(name, []) for name in names}, skipped) for split, names in lists.items()}

@@ -55,18 +55,21 @@ class ImageSet:
             torch.index_select(self.images, 0, indices[start : start + CHUNK], out=chosen[start : start + CHUNK])
         return replace(self, images=chosen, labels=self.labels[indices])
 
-    def hold_out(self, per_class: int, seed: int) -> tuple["ImageSet", "ImageSet", Int64[Tensor, " held"]]:
-        """The set without `per_class` images of each class, those images, and their indices (sorted)."""
+    def choose_held_out(self, per_class: int, seed: int) -> Int64[Tensor, " held"]:
+        """The sorted indices of `per_class` images of each class; at least one image of each is left."""
         self.require(per_class + 1, f"holding out {per_class}", "hold out fewer")
         generator = torch.Generator().manual_seed(seed)
         chosen = [
             indices[torch.randperm(len(indices), generator=generator)[:per_class]]
             for indices in self.indices_by_class()
         ]
-        held = torch.cat(chosen).sort().values
+        return torch.cat(chosen).sort().values
+
+    def without(self, indices: Int64[Tensor, " held"]) -> "ImageSet":
+        """A copy of all other images."""
         kept = torch.ones(len(self), dtype=torch.bool)
-        kept[held] = False
-        return self.subset(kept.nonzero().flatten()), self.subset(held), held
+        kept[indices] = False
+        return self.subset(kept.nonzero().flatten())
 
     def require(self, needed: int, purpose: str, remedy: str) -> None:
         """Raise unless every class has at least `needed` images."""
@@ -86,14 +89,19 @@ def check_disjoint(*sets: ImageSet) -> None:
     """
     for position, first in enumerate(sets):
         for second in sets[position + 1 :]:
-            if _counted_anew(first) and _counted_anew(second):
-                continue
-            if shared := sorted(set(first.class_names) & set(second.class_names)):
+            if shared := shared_classes(first.class_names, second.class_names):
                 raise DataError(
                     f"{first.name} and {second.name} share {len(shared)} classes, such as '{shared[0]}'; few-shot "
                     "splits have no class in common: choose other splits"
                 )
 
 
-def _counted_anew(images: ImageSet) -> bool:
-    return images.class_names == tuple(str(number) for number in range(len(images.class_names)))
+def shared_classes(first: tuple[str, ...], second: tuple[str, ...]) -> list[str]:
+    """The classes that two sets have in common, by name."""
+    if _counted_anew(first) and _counted_anew(second):
+        return []
+    return sorted(set(first) & set(second))
+
+
+def _counted_anew(class_names: tuple[str, ...]) -> bool:
+    return class_names == tuple(str(number) for number in range(len(class_names)))

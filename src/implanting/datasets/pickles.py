@@ -37,7 +37,7 @@ SET_NAMES = {
 
 def find(path: Path, options: Options) -> SplitReaders:
     """Readers for the pickles of one data set in a folder, or for a single pickle."""
-    files = [path] if path.is_file() else sorted(path.iterdir())
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
     found: dict[str, dict[str, Path]] = {}
     for file in files:
         if match := FILE_NAME.fullmatch(file.name):
@@ -74,12 +74,14 @@ def _images(content: dict[str, Any], path: Path) -> np.ndarray:
 
 
 def _class_ids(content: dict[str, Any], count: int, path: Path) -> list[Any]:
-    if "labels" in content:
+    if isinstance(content.get("labels"), list | tuple | np.ndarray):
         ids = [as_text(label) for label in content["labels"]]
-    elif "class_dict" in content:
+    elif isinstance(content.get("class_dict"), dict):
         ids = _ids_from_indices(content["class_dict"], count, path)
     else:
-        raise DataError(f"{path} has keys {sorted(map(str, content))}; needed are 'labels' or 'class_dict'")
+        raise DataError(
+            f"{path} has keys {sorted(map(str, content))}; needed are a list 'labels' or a dictionary 'class_dict'"
+        )
     for index, class_id in enumerate(ids):
         if not isinstance(class_id, int | np.integer | str):
             raise DataError(
@@ -106,6 +108,7 @@ def _ids_from_indices(indices_by_class: dict[str, Any], count: int, path: Path) 
 
 def _names(content: dict[str, Any]) -> dict[Any, str]:
     """Class names by id, where the file has them."""
-    if "catname2label" in content:
+    if isinstance(content.get("catname2label"), dict):
         return {class_id: as_text(name) for name, class_id in content["catname2label"].items()}
-    return {class_id: as_text(name) for class_id, name in content.get("names", {}).items()}
+    names = content.get("names")
+    return {class_id: as_text(name) for class_id, name in names.items()} if isinstance(names, dict) else {}

@@ -24,6 +24,7 @@ def read_dataset(
     split: str = "train",
     *,
     splits: str | Path | None = None,
+    default_splits: str | Path | None = None,
     split_seed: int = 0,
     image_size: int | None = None,
     progress: Progress | None = None,
@@ -32,12 +33,13 @@ def read_dataset(
     """One split of the data set at `path`, a folder or a file; `docs/data.md` lists the formats.
 
     `splits` names class lists for data that comes unsplit (fc100, cifar-fs, miniimagenet, or a JSON or csv file);
-    without it a folder of class folders is split by `split_seed`. Beyond `budget` bytes, images are memory-mapped.
+    without it a folder of class folders is split by `split_seed`. Where data comes with its own splits, `splits` is
+    refused and `default_splits` passed over. Beyond `budget` bytes, images are memory-mapped.
     """
     split = split_name(split)
     if split not in KNOWN_SPLITS:
         raise DataError(f"unknown split '{split}': choose one of {', '.join(KNOWN_SPLITS)}")
-    found = _find(Path(path), Options(splits, split_seed, image_size, progress, budget))
+    found = _find(Path(path), Options(splits, default_splits, split_seed, image_size, progress, budget))
     if split not in found:
         raise SplitMissing(f"{path} has no split '{split}'; it has {', '.join(found)}: choose one of these")
     images = found[split]()

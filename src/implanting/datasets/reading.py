@@ -29,6 +29,7 @@ class Options:
     """How a data set is read; see `read_dataset`."""
 
     splits: str | Path | None = None
+    default_splits: str | Path | None = None
     split_seed: int = 0
     image_size: int | None = None
     progress: Progress | None = None

@@ -34,12 +34,15 @@ def read_class_lists(splits: str | Path) -> ClassLists:
     """The classes of each split, by the name of published lists or from a JSON or csv file."""
     named = str(splits).lower().replace("_", "-")
     if named in NAMED:
-        text = resources.files("implanting.datasets").joinpath("splits", f"{named}.json").read_text("utf-8")
+        text = resources.files("implanting.datasets").joinpath("class_lists", f"{named}.json").read_text("utf-8")
         return _from_json(text, named)
     path = Path(splits)
     if not path.is_file():
         raise DataError(f"--splits {splits} is neither an existing file nor one of {', '.join(NAMED)}")
-    lists = _from_csv(path) if path.suffix.lower() == ".csv" else _from_json(path.read_text("utf-8-sig"), str(path))
+    try:
+        lists = _from_csv(path) if path.suffix.lower() == ".csv" else _from_json(path.read_text("utf-8-sig"), str(path))
+    except (UnicodeDecodeError, csv.Error) as fault:
+        raise DataError(f"--splits {path} cannot be read as text in UTF-8 ({fault}): save it anew") from fault
     check_lists(lists, str(path))
     return lists
 

@@ -2,7 +2,7 @@
 
 from implanting.images.class_folders import list_class_folders, read_folder
 from implanting.images.decoding import IMAGE_EXTENSIONS, PIXEL_LIMIT, ImageSource, decode
-from implanting.images.many import AS_STORED, DEFAULT_SIZE, allocate, decode_all, resize_all
+from implanting.images.many import AS_STORED, DEFAULT_SIZE, allocate, decode_all, reserve, resize_all
 from implanting.images.normalisation import Normalisation
 from implanting.images.resizing import RESIZING, load, resize
 
@@ -20,6 +20,7 @@ __all__ = [
     "list_class_folders",
     "load",
     "read_folder",
+    "reserve",
     "resize",
     "resize_all",
 ]

@@ -1,11 +1,13 @@
 """Many images into one uint8 array, decoded once by a few threads; memory-mapped when larger than a budget."""
 
+import errno
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import IO, TypeVar
 
 import numpy as np
 import torch
@@ -79,13 +81,23 @@ def allocate(shape: Sequence[int], budget: int = MEMORY_BUDGET) -> np.ndarray:
         return np.empty(shape, np.uint8)
     with tempfile.TemporaryFile(prefix="implanting-") as file:
         try:
-            os.posix_fallocate(file.fileno(), 0, needed)  # else a full disk would show only as a bus error, later
+            reserve(file, needed)
         except OSError as fault:
             raise DataError(
                 f"{needed / 2**30:.1f} GiB of images do not fit in {tempfile.gettempdir()} ({fault.strerror}): "
                 "free space there, set TMPDIR to a larger disk, or lower --image-size"
             ) from fault
         return np.memmap(file, np.uint8, "r+", shape=tuple(shape)).view(np.ndarray)
+
+
+def reserve(file: IO[bytes], size: int) -> None:
+    """Take the disk space of a file now: a full disk would otherwise show only later, as a bus error."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file.fileno(), 0, size)
+        return
+    if shutil.disk_usage(tempfile.gettempdir()).free < size:  # macOS: the best that can be asked
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    file.truncate(size)
 
 
 def _common_size(paths: Sequence[Path], progress: Progress) -> tuple[int, int]:

@@ -39,7 +39,8 @@ def test_subset_in_chunks_and_mapped(monkeypatch):
 
 def test_hold_out_takes_the_same_number_of_each_class():
     trees = make([0, 1, 2] * 4)
-    remaining, held_out, indices = trees.hold_out(2, seed=0)
+    indices = trees.choose_held_out(2, seed=0)
+    remaining, held_out = trees.without(indices), trees.subset(indices)
     assert torch.bincount(held_out.labels).tolist() == [2, 2, 2]
     assert levels(held_out) == indices.tolist() == sorted(indices.tolist())
     assert sorted(levels(remaining) + levels(held_out)) == list(range(12))
@@ -48,15 +49,15 @@ def test_hold_out_takes_the_same_number_of_each_class():
 def test_hold_out_depends_on_the_seed_alone():
     trees = make([0, 1, 2] * 20)
     torch.manual_seed(1)
-    first = trees.hold_out(5, seed=3)[2]
+    first = trees.choose_held_out(5, seed=3)
     torch.manual_seed(2)
-    assert torch.equal(first, trees.hold_out(5, seed=3)[2])
-    assert not torch.equal(first, trees.hold_out(5, seed=4)[2])
+    assert torch.equal(first, trees.choose_held_out(5, seed=3))
+    assert not torch.equal(first, trees.choose_held_out(5, seed=4))
 
 
 def test_hold_out_names_the_class_that_has_too_few():
     with pytest.raises(DataError, match=r"class 'oak' has 1 image; at least 3 are needed .* or add 2"):
-        make([0, 0, 0, 1, 1, 1, 2]).hold_out(2, seed=0)
+        make([0, 0, 0, 1, 1, 1, 2]).choose_held_out(2, seed=0)
 
 
 def test_fingerprint_of_equal_sets_is_equal(monkeypatch):

@@ -101,7 +101,7 @@ GOOD = np.zeros((2, 4, 4, 3), np.uint8)
     [
         ([1, 2], "holds a list; needed is a dictionary"),
         ({"labels": [0, 1]}, "needed is an array 'data' or 'image_data'"),
-        ({"data": GOOD}, "needed are 'labels' or 'class_dict'"),
+        ({"data": GOOD}, "needed are a list 'labels'"),
         ({"data": GOOD, "labels": [0]}, "2 images and 1 labels"),
         ({"data": GOOD, "labels": [0, None]}, "label of image 1 is NoneType"),
         ({"data": GOOD.astype(np.float32), "labels": [0, 1]}, r"float32 \[2, 4, 4, 3\]; needed is uint8"),
