@@ -12,6 +12,8 @@ import torch
 import torch.distributed as dist
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
 
 from implanting.errors import ConfigError
 
@@ -72,7 +74,11 @@ def process_group(device: torch.device) -> Iterator[None]:
         return
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo", timeout=TIMEOUT)
+    # A worker that is started again may meet the same store, and would wait for addresses of the dead in it.
+    store, number, size = next(rendezvous("env://", timeout=TIMEOUT))
+    store = PrefixStore(f"attempt {os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+    dist.init_process_group(backend, store=store, rank=number, world_size=size, timeout=TIMEOUT)
     try:
         yield
     finally:
