@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str]) -> int:
     with process_group(device):
         title, results = EVALUATIONS[command.classes](command, base)
     if command.json:
-        print_json(dataclasses.asdict(command), time.monotonic() - began, [result.row() for result in results])
+        print_json(dataclasses.asdict(command), time.monotonic() - began, rows_with_gains(results))
     else:
         show(command, title, results)
     return 0
@@ -187,6 +187,17 @@ def extra_images(command: Evaluate, base: BaseNetwork) -> ImageSet:
     if extra.class_names != base.description.class_names:
         raise ConfigError(f"the classes of {extra.name} are not the base classes of {command.base}")
     return extra
+
+
+def rows_with_gains(results: Sequence[Result]) -> list[dict[str, Any]]:
+    """A row a result; implants also carry their paired gain over prototypes on the same tasks."""
+    first = {result.config.shot: result for result in reversed(results)}
+    rows = []
+    for result in results:
+        gain = result.gain_over(first[result.config.shot])
+        paired = {"gain": gain.mean, "gain_interval": gain.interval} if result is not first[result.config.shot] else {}
+        rows.append(result.row() | paired)
+    return rows
 
 
 def show(command: Evaluate, title: str, results: Sequence[Result]) -> None:
