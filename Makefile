@@ -10,7 +10,7 @@ demo: $(VENV)/installed
 	$(BIN)/implanting demo
 
 test: check
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2
 
 check: $(VENV)/installed-dev  ## formatting, lint and types
 	$(BIN)/ruff format --check .
