@@ -26,6 +26,9 @@ from implanting.tasks import Tasks, draw_tasks
 
 TASKS, POOLING = TaskConfig(), InferenceConfig()
 
+TOGETHER = 8 * 16 * 1280
+"""Numbers read of an image times tasks adapted together: 8 tasks at width 64 and 32 px, more where tasks are small."""
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -140,7 +143,9 @@ def implant_method(
     if base.description.config.pooling == "flatten":
         raise ConfigError("implants need a base trained with dense, gap or gmp; this one was trained with flatten")
     classify = prototype_classifier(base.description.config.pooling, config.implant_tau, pooling)
-    return ImplantMethod(activations, base.network.tail, classify, config, seed)
+    numbers = sum(maps.shape[1] * maps.shape[2] for maps in activations.base_maps)
+    together = max(8, min(64, TOGETHER // numbers))
+    return ImplantMethod(activations, base.network.tail, classify, config, seed, together)
 
 
 def base_class_method(

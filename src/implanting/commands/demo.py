@@ -31,7 +31,7 @@ class Demo:
     trained anew for each task. All are tested on the same tasks.
     """
 
-    tasks: int = 500
+    tasks: int = 300
     """Few-shot tasks a cell of the table."""
     queries: int = 15
     """Query images of each class."""
