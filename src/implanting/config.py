@@ -198,9 +198,9 @@ class ImplantConfig:
     implant_epochs: int = 50
     """Full-batch steps of AdamW."""
     implant_learning_rate: float = 3e-3
-    """Learning rate of AdamW; chosen on validation classes."""
+    """Learning rate of AdamW; the middle of three tried on validation classes (docs/lab-log.md)."""
     implant_weight_decay: float = 1e-2
-    """Weight decay of AdamW; chosen on validation classes."""
+    """Weight decay of AdamW; PyTorch's default, not searched."""
     implant_tau: float = 10.0
     """Fixed scale of the cosine, while implants are trained and when they are tested."""
     adapt_support_pooling: Literal["gap", "gmp"] = "gap"

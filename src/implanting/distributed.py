@@ -137,4 +137,4 @@ def launch(workers: int, verb: str, arguments: Sequence[str]) -> int:
     """Run a verb in several processes on this machine by PyTorch's own launcher, and give the exit status."""
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(workers)]
     environment = {"OMP_NUM_THREADS": "1", **os.environ}
-    return subprocess.run([*launcher, "-m", "implanting", verb, *arguments], env=environment).returncode  # noqa: S603
+    return subprocess.run([*launcher, "-m", "implanting", verb, *arguments], env=environment).returncode  # noqa: S603 (our own)

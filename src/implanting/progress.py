@@ -13,6 +13,6 @@ class Progress(Protocol):
     def __call__(self, items: Iterable[T], description: str, total: int) -> Iterable[T]: ...
 
 
-def silent(items: Iterable[T], description: str, total: int) -> Iterable[T]:  # noqa: ARG001
+def silent(items: Iterable[T], description: str, total: int) -> Iterable[T]:  # noqa: ARG001 (a Progress)
     """The default: pass the items on and say nothing."""
     return items

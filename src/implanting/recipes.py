@@ -36,8 +36,8 @@ RECIPES: dict[RecipeName, Recipe] = {
             epochs=12.0,
         ),
         about="""implanting pretrain --data FC100 --recipe cpu --out base.safetensors
-Cost: 12 epochs of 36,000 images of 32 px at width 32; about an hour on 2 cores, 37 minutes as two processes
-(torchrun --nproc-per-node 2 -m implanting pretrain ...).
+Cost: 12 epochs of 36,000 images of 32 px at width 32; 75 minutes on one busy core. By the speeds of the bench, 46
+minutes on 2 cores, or 37 as two processes (torchrun --nproc-per-node 2 -m implanting pretrain ...).
 To expect on FC100's 20 validation classes with 1 / 5 / 10 shots (2,000 tasks, intervals 0.3): 36.0 / 50.9 / 56.7 %
 dense, and with --pooling gap 36.9 / 52.5 / 58.5 %.
 The paper's: ResNet-12 at half its width, SGD with Nesterov momentum, tau 10. All else is ours (docs/lab-log.md).""",
@@ -92,7 +92,7 @@ weight decay 5e-4, zero-padded crops of 4 px and flips.""",
             validation_tasks=0,
         ),
         about="""implanting demo
-Cost: 12 epochs of 901 digits at width 8, a few seconds. Made for handwritten digits, which must not be mirrored.
+Cost: 12 epochs of 901 digits at width 8, about 15 seconds. Made for handwritten digits, which must not be mirrored.
 All values are ours.""",
     ),
 }

@@ -25,7 +25,7 @@ print(int(peak[1]) * 1024, tensor.nbytes)
 
 def peak_and_size(path: Path) -> tuple[int, int]:
     """Peak resident bytes of a process that reads a set, and the bytes of its images."""
-    output = subprocess.run([sys.executable, "-c", READ, str(path)], check=True, capture_output=True, text=True).stdout  # noqa: S603
+    output = subprocess.run([sys.executable, "-c", READ, str(path)], check=True, capture_output=True, text=True).stdout  # noqa: S603 (our own command)
     peak, size = output.split()
     return int(peak), int(size)
 

@@ -39,7 +39,7 @@ class TransformedImages(Dataset[tuple[Tensor, int]]):
         image = ImageOps.expand(self.images[index], self.padding)
         left, top = (random.randint(0, 2 * self.padding) for _ in range(2))  # noqa: S311 (what everybody writes)
         image = image.crop((left, top, left + self.images[index].width, top + self.images[index].height))
-        if random.random() < 0.5:  # noqa: S311
+        if random.random() < 0.5:  # noqa: S311 (likewise)
             image = ImageOps.mirror(image)
         pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1).float() / 255
         return (pixels - self.mean) / self.std, self.labels[index]
