@@ -35,3 +35,7 @@ class CheckpointError(ImplantingError):
 
 class SplitMissing(DataError):
     """A split that is not there, where others of the data set are."""
+
+
+class ImplantsKept(UserWarning):
+    """Classes have changed while the implants stayed as they were trained."""

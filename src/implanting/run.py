@@ -121,6 +121,8 @@ def prepare(config: PretrainConfig, base_images: ImageSet, validation: ImageSet 
         images = base_images.without(held_out)
     normalisation = Normalisation.of(images.images)
     network, classifier = build(config, len(images.class_names), (height, width))
+    if config.shrink_size is not None:
+        network.map_size(config.shrink_size, config.shrink_size)
     model = StageOne(network, classifier).to(device)
     description = BaseDescription(
         config=config,
