@@ -133,36 +133,45 @@ def prototype_method(
     base: BaseNetwork, phi: Float[Tensor, "image location dim"], pooling: InferenceConfig
 ) -> PrototypeMethod:
     """Prototypes with the learned tau."""
-    return PrototypeMethod(phi, prototype_classifier(base.description.config.pooling, base.tau, pooling))
+    return PrototypeMethod(phi, prototype_classifier(base.pooling, base.tau, pooling))
 
 
 def implant_method(
     base: BaseNetwork, activations: Activations, pooling: InferenceConfig, config: ImplantConfig, seed: int
 ) -> ImplantMethod:
     """Implants with the fixed tau of stage 2."""
-    if base.description.config.pooling == "flatten":
+    if base.pooling == "flatten":
         raise ConfigError("implants need a base trained with dense, gap or gmp; this one was trained with flatten")
-    classify = prototype_classifier(base.description.config.pooling, config.implant_tau, pooling)
+    if base.tail is None:
+        raise ConfigError(f"implants need to know the last layers of {base.name}: describe them by tail=...")
+    classify = prototype_classifier(base.pooling, config.implant_tau, pooling)
     numbers = sum(maps.shape[1] * maps.shape[2] for maps in activations.base_maps)
     together = max(8, min(64, TOGETHER // numbers))
-    return ImplantMethod(activations, base.network.tail, classify, config, seed, together)
+    return ImplantMethod(activations, base.tail, classify, config, seed, together)
+
+
+def require_class_weights(base: BaseNetwork) -> Float[Tensor, "way weight_dim"]:
+    """The class weights, or an error that says what has none."""
+    if base.class_weights is None:
+        raise ConfigError(f"{base.name} has no class weights of a cosine: only novel classes can be told apart")
+    return base.class_weights
 
 
 def base_class_method(
     base: BaseNetwork, phi: Float[Tensor, "image location dim"], pooling: InferenceConfig
 ) -> BaseClassMethod:
     """The learned class weights with the learned tau."""
-    classify = prototype_classifier(base.description.config.pooling, base.tau, pooling)
-    return BaseClassMethod(phi, base.classifier.class_weights, classify)
+    classify = prototype_classifier(base.pooling, base.tau, pooling)
+    return BaseClassMethod(phi, require_class_weights(base), classify)
 
 
 def joint_method(
     base: BaseNetwork, novel: ImageSet, base_images: ImageSet, base_tasks: Tasks, pooling: InferenceConfig
 ) -> JointMethod:
     """Class weights and prototypes side by side, with the learned tau."""
-    classify = prototype_classifier(base.description.config.pooling, base.tau, pooling)
+    classify = prototype_classifier(base.pooling, base.tau, pooling)
     novel_phi, base_phi = base.embed(novel.images), base.embed(base_images.images)
-    return JointMethod(novel_phi, base_phi, base_tasks, base.classifier.class_weights, classify)
+    return JointMethod(novel_phi, base_phi, base_tasks, require_class_weights(base), classify)
 
 
 def evaluate_tasks(

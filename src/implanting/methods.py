@@ -16,9 +16,9 @@ from implanting.activations import Activations
 from implanting.adapt import adapt
 from implanting.config import ImplantConfig
 from implanting.inference import PrototypeClassifier
-from implanting.networks import Tail
 from implanting.randomness import Stream, generator_of
 from implanting.similarity import pool, probabilities, prototypes, scaled_cosine
+from implanting.tail import Tail
 from implanting.tasks import Tasks
 
 Queries = Int[Tensor, "task group query"]
@@ -97,8 +97,8 @@ class ImplantMethod:
         labels = torch.arange(way).repeat_interleave(shot)
         generators = [generator_of(self.seed, Stream.IMPLANTS, int(number)) for number in tasks.numbers]
         support_maps, support = self.activations.of(tasks.support.flatten(1))
-        size = self.activations.size
-        implants = adapt(support_maps, support, labels, self.tail, size, self.config, generators)
+        sizes = self.activations.sizes
+        implants = adapt(support_maps, support, labels, self.tail, sizes, self.config, generators)
         with torch.no_grad():
             wide_support = torch.cat([support, implants(support_maps)], dim=-1)
             query_maps, query = self.activations.of(tasks.query.flatten(1))

@@ -64,7 +64,7 @@ def pretrain(
         if resume:
             resume_run(run, out)
         train(run, out, observe if rank() == 0 else ignore, stop)
-    return BaseNetwork(run.model.network, run.model.classifier, run.describe())
+    return BaseNetwork.from_training(run.model.network, run.model.classifier, run.describe())
 
 
 def train(run: Run, out: Path, observe: Observer, stop: Callable[[], bool]) -> None:

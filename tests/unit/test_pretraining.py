@@ -7,13 +7,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from implanting.base import BaseNetwork, load_base, weights
+from implanting.base import BaseNetwork, load_base
 from implanting.checkpoint import read_checkpoint
 from implanting.config import DataConfig, PretrainConfig
 from implanting.errors import ConfigError, ImageTooSmall
 from implanting.networks import Network
 from implanting.optimisation import schedule
 from implanting.pretraining import pretrain
+from implanting.trained import weights
 from toys import coloured, same, tiny_config
 
 CPU = torch.device("cpu")
