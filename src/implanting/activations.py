@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from implanting.base import BaseNetwork, batches_of
@@ -25,6 +25,7 @@ from implanting.distributed import group, wait_for_all
 from implanting.errors import DataError
 from implanting.images import allocate, reserve
 from implanting.progress import Progress, silent
+from implanting.similarity import locations
 from implanting.tail import Sizes
 
 DESCRIPTION = "activations.json"
@@ -81,6 +82,18 @@ def compute_activations(
         write_atomically(cache / DESCRIPTION, described.encode())
     wait_for_all()
     return open_cache(cache, identity)
+
+
+def encode(
+    base: BaseNetwork, images: UInt8[Tensor, "image height width 3"]
+) -> tuple[list[Float[Tensor, "image location _"]], Float[Tensor, "image pooled dim"], Sizes]:
+    """The maps that implants read and phi of a few images, [image location channel] in memory, and the maps' sizes."""
+    encoded = [base.activations(batch) for batch in batches_of(images)]
+    *maps, phi = (
+        torch.cat([locations(part).cpu() for part in parts])
+        for parts in zip(*((*maps, phi) for maps, phi in encoded), strict=True)
+    )
+    return maps, phi, tuple((part.shape[2], part.shape[3]) for part in encoded[0][0])
 
 
 def activations_of(arrays: Sequence[np.ndarray], sizes: Sizes) -> Activations:

@@ -116,6 +116,11 @@ class BaseNetwork:
         return self.description.training if self.description else {}
 
     @property
+    def implants_from_shots(self) -> int:
+        """With how many supports a class implants help, as validation classes showed."""
+        return 2
+
+    @property
     def finished(self) -> bool:
         """Whether its training came to its end."""
         return bool(self.training.get("finished", True))

@@ -39,5 +39,7 @@ class SplitMissing(DataError):
 
 class ImplantsKept(UserWarning):
     """Classes have changed while the implants stayed as they were trained."""
+
+
 class DataWarning(UserWarning):
     """Something about a data set that the user should know, though it can be used."""

@@ -13,6 +13,7 @@ machine's matrix multiplication, where a convolution to 16 channels does not
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -128,3 +129,31 @@ def new_implants(tail: Tail, sizes: Sizes, channels: int, generators: list[Gener
         )
 
     return Implants(tail, sizes, [implant(layer) for layer in tail.layers])
+
+
+def implant_tensors(implants: Implants) -> dict[str, Tensor]:
+    """Trained implants, a tensor a name: `2.gamma`."""
+    tensors = {}
+    for number, implant in enumerate(implants.layers):
+        variance, mean = implant.statistics or (None, None)
+        parts = {"base_weight": implant.base_weight, "implant_weight": implant.implant_weight}
+        parts |= {"gamma": implant.gamma, "beta": implant.beta, "variance": variance, "mean": mean}
+        tensors |= {f"{number}.{name}": value for name, value in parts.items() if value is not None}
+    return tensors
+
+
+def implants_from_tensors(tail: Tail, sizes: Sizes, tensors: Mapping[str, Tensor]) -> Implants:
+    """The inverse of `implant_tensors`."""
+    layers = [
+        Implant(
+            kernel=layer.kernel,
+            stride=layer.stride,
+            base_weight=tensors[f"{number}.base_weight"],
+            implant_weight=tensors.get(f"{number}.implant_weight"),
+            gamma=tensors[f"{number}.gamma"],
+            beta=tensors[f"{number}.beta"],
+            statistics=(tensors[f"{number}.variance"], tensors[f"{number}.mean"]),
+        )
+        for number, layer in enumerate(tail.layers)
+    ]
+    return Implants(tail, sizes, layers)
