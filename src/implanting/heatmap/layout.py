@@ -6,10 +6,8 @@ Everything is placed in inches, so that any number of pictures of any shape come
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from implanting.heatmap.lettering import drawable, wrap
-from implanting.heatmap.overlay import Limits, Pixels, overlay
+from implanting.heatmap.overlay import Limits, Pixels, scale_colours
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -100,15 +98,25 @@ def show(axes: "Axes", picture: Pixels, heading: Title) -> None:
     axes.imshow(picture, aspect="auto")
     axes.set(xticks=[], yticks=[])
     axes.spines[:].set_visible(False)
-    style = {"fontsize": FONT_SIZE, "fontfamily": heading.families, "linespacing": 1.25, "parse_math": False}
-    axes.annotate(heading.text, (0.5, 1), (0, 4), "axes fraction", "offset points", ha="center", va="bottom", **style)
+    axes.annotate(
+        heading.text,
+        (0.5, 1),
+        (0, 4),
+        "axes fraction",
+        "offset points",
+        ha="center",
+        va="bottom",
+        fontsize=FONT_SIZE,
+        fontfamily=heading.families,
+        linespacing=1.25,
+        parse_math=False,  # a name may hold dollar signs
+    )
 
 
 def draw_scale(axes: "Axes", limits: Limits, label: str) -> None:
-    """The colours from low to high, as they look on a grey image."""
-    steps = np.linspace(limits.high, limits.low, 128, dtype=np.float32)[:, None]
-    grey = np.full((len(steps), 1, 3), 128, np.uint8)
-    axes.imshow(overlay(grey, steps, limits), aspect="auto", extent=(0, 1, limits.low, limits.high))
+    """The colours from low to high."""
+    upright = scale_colours(128)[::-1, None]
+    axes.imshow(upright, aspect="auto", extent=(0, 1, limits.low, limits.high))
     axes.set_xticks([])
     axes.set_yticks([limits.low, (limits.low + limits.high) / 2, limits.high])
     axes.yaxis.set_major_formatter("{x:.2f}")

@@ -89,3 +89,9 @@ def overlay(image: Pixels, scores: ScoreMap, limits: Limits, box: Box | None = N
     covered = page[box.top : box.bottom, box.left : box.right]
     covered += COLOUR_OPACITY * (colour(upsample(scores, box.size), limits) - covered)
     return np.rint(page).astype(np.uint8)
+
+
+def scale_colours(steps: int) -> UInt8[np.ndarray, "{steps} 3"]:
+    """The colours from low to high, as they look on a grey image."""
+    scores = np.linspace(0, 1, steps, dtype=np.float32)[None]
+    return overlay(np.full((1, steps, 3), 128, np.uint8), scores, Limits(0, 1))[0]
