@@ -20,7 +20,8 @@ from implanting.errors import SplitMissing
 from implanting.pretraining import pretrain
 from implanting.recipes import RECIPES, RecipeName
 from implanting.report import TrainingLog, plot_training
-from implanting.run import check_output, why_no_validation
+from implanting.run import check_output
+from implanting.validation import why_no_validation
 
 RESULT = ("method", "way", "shot", "mean", "interval", "tasks")
 
