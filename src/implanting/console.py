@@ -1,5 +1,6 @@
 """What a person sees of a command: progress on stderr, a table or one JSON document on stdout."""
 
+import dataclasses
 import json
 import sys
 import time
@@ -109,7 +110,12 @@ def print_json(
 def print_document(document: Mapping[str, Any]) -> None:
     """One JSON document as the last line of stdout."""
     if rank() == 0:
-        print(json.dumps(document, default=str), flush=True)
+        print(json.dumps(document, default=as_json), flush=True)
+
+
+def as_json(value: Any) -> Any:
+    """What JSON has no word for: a dataclass as its fields, anything else, such as a path, as text."""
+    return dataclasses.asdict(value) if dataclasses.is_dataclass(value) and not isinstance(value, type) else str(value)
 
 
 def print_text(text: str) -> None:
