@@ -123,3 +123,25 @@ def test_implants_refuse_a_base_trained_with_flatten():
     base, images = toy_base(size=32, pooling="flatten"), coloured(classes=3, per_class=8, size=32)
     with pytest.raises(ConfigError, match="flatten"):
         evaluate(base, images, way=3, shot=2, queries=4, tasks=4, implants=True)
+
+
+def test_implants_at_one_shot_are_trained_on_views():
+    base, images = toy_base(size=32), coloured(classes=3, per_class=8, size=32)
+    shape = {"way": 3, "shot": 1, "queries": 4, "tasks": 4}
+    settings = ImplantConfig(implant_channels=2, implant_epochs=3, adapt_views=2)
+    result = evaluate(base, images, **shape, implants=settings, support_views=2)
+    assert result.method == "implants (gap/dense, 2 views)"
+    apart = evaluate(base, images, **shape, implants=settings, support_views=3)
+    assert apart.method == "implants (gap/dense, trained on 2 views, 3 averaged)"
+    assert (result.config, result.images) == (apart.config, apart.images)  # the same tasks of the same images
+    assert evaluate(base, images, **shape, support_views=2).method == "prototypes (gap/dense, 2 views)"
+
+
+def test_tasks_decide_where_they_have_an_image_to_hold_out():
+    base, images = toy_base(size=32), coloured(classes=3, per_class=8, size=32)
+    settings = ImplantConfig(implant_channels=2, implant_epochs=2, implant_decision="held-out")
+    shape = {"way": 3, "queries": 4, "tasks": 2}
+    decided = evaluate(base, images, shot=3, **shape, implants=settings)
+    assert decided.method == "implants where they help (gap/dense)"
+    viewed = evaluate(base, images, shot=1, **shape, implants=dataclasses.replace(settings, adapt_views=2))
+    assert viewed.method == "implants (gap/dense, trained on 2 views, 1 averaged)"
