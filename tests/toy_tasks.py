@@ -9,7 +9,7 @@ from implanting.networks import resnet12
 from implanting.supports import Fitting, Supports
 from toys import seeded
 
-TAIL, SIZE = resnet12(1).tail, (4, 4)
+TAIL, SIZES = resnet12(1).tail, ((4, 4),) * 3
 CONFIG = ImplantConfig(implant_channels=3, implant_epochs=5, implant_learning_rate=1e-2, adapt_views=2)
 
 
@@ -30,7 +30,7 @@ def fitting(
     config: ImplantConfig = CONFIG, support_views: int = 1, support: str = "gap", query: str = "dense"
 ) -> Fitting:
     by_prototypes, by_implants = (PrototypeClassifier(support, query, tau) for tau in (17.0, config.implant_tau))
-    return Fitting(TAIL, SIZE, by_prototypes, by_implants, config, support_views)
+    return Fitting("toy", TAIL, SIZES, by_prototypes, by_implants, config, support_views)
 
 
 def generators(*tasks: int) -> list[torch.Generator]:

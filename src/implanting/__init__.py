@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from implanting.base import BaseNetwork, load_base
+    from implanting.classifier import FewShotClassifier
     from implanting.datasets import ImageSet, read_dataset
     from implanting.evaluation import Result, evaluate
     from implanting.images import read_folder
@@ -18,6 +19,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BaseNetwork",
+    "FewShotClassifier",
     "ImageSet",
     "Result",
     "__version__",
@@ -30,6 +32,7 @@ __all__ = [
 
 _HOMES = {
     "BaseNetwork": "base",
+    "FewShotClassifier": "classifier",
     "ImageSet": "datasets",
     "Result": "evaluation",
     "evaluate": "evaluation",

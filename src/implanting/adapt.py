@@ -23,8 +23,8 @@ from torch import Generator, Tensor
 from implanting.config import ImplantConfig
 from implanting.errors import DataError
 from implanting.implants import Implants, Maps, PooledMaps, new_implants
-from implanting.networks import Tail
 from implanting.similarity import pool
+from implanting.tail import Sizes, Tail
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def adapt(
     phi: PooledMaps,
     labels: Int[Tensor, " image"],
     tail: Tail,
-    size: tuple[int, int],
+    sizes: Sizes,
     config: ImplantConfig,
     generators: list[Generator],
     groups: Int[Tensor, " image"] | None = None,
@@ -130,7 +130,7 @@ def adapt(
     Supports of the same number in `groups` are views of one image. A class with one support is a prototype but never a
     query: without its only support it would have none.
     """
-    implants = new_implants(tail, size, config.implant_channels, generators)
+    implants = new_implants(tail, sizes, config.implant_channels, generators)
     membership = F.one_hot(labels).to(phi.dtype)
     queried, groups = queries_of(labels, groups)
     if not queried.any():

@@ -17,6 +17,10 @@ from implanting.errors import ImplantingError
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 VERBS = {
+    "fit": "learn classes from a folder of photos, or change those of a saved classifier",
+    "predict": "the class of each of many images",
+    "score": "accuracy on labelled images, with a report",
+    "explain": "where an image looks like a class, as a heat map",
     "demo": "train and test on handwritten digits, in under three minutes",
     "pretrain": "stage 1: train a base network on base classes",
     "evaluate": "few-shot accuracy of a base network on novel classes",

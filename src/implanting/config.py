@@ -127,6 +127,10 @@ class PretrainConfig:
     """Length of training in passes over the base images; set this or --iterations."""
     iterations: int | None = None
     """Length of training in steps; set this or --epochs."""
+    shrink_size: int | None = None
+    """Side in pixels to which the first part of training shrinks its images, for speed; default: it does not."""
+    shrink_share: float = 0.65
+    """Share of training on shrunken images, where --shrink-size is set."""
     seed: int = 0
     """Fixes initial weights, order and augmentation."""
     validate_every: float = 1.0
@@ -144,7 +148,10 @@ class PretrainConfig:
         require_seed(self.seed)
         require(0 <= self.warmup < 1, "warmup", self.warmup, "from 0 to below 1")
         require(0 <= self.label_smoothing < 1, "label_smoothing", self.label_smoothing, "from 0 to below 1")
+        require(0 <= self.shrink_share <= 1, "shrink_share", self.shrink_share, "from 0 to 1")
         require(self.pooling in get_args(Pooling), "pooling", self.pooling, f"one of {', '.join(get_args(Pooling))}")
+        if self.pooling == "flatten" and self.shrink_size is not None:
+            raise ConfigError("--pooling flatten has weights for each location of one map: leave out --shrink-size")
         for name in ("weight_decay", "validate_every", "validation_tasks", "validation_images", "save_every"):
             require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
         for name in ("batch_size", "tau", "learning_rate", "epochs", "iterations"):
@@ -238,6 +245,24 @@ class ImplantConfig:
         require_views(self.adapt_views, "adapt_views")
         require(self.decision_folds >= 2, "decision_folds", self.decision_folds, "2 or more")
         require(self.decision_margin >= 0, "decision_margin", self.decision_margin, "0 or more")
+
+
+@dataclass(frozen=True)
+class ClassifierConfig:
+    """A classifier for one's own images."""
+
+    base: str = "efficientnet-lite0"
+    """The base network: efficientnet-lite0 (photos), fc100 (32 px), or a file made by `implanting pretrain`."""
+    implants: Literal["auto"] | bool = "auto"
+    """Train implants on the examples: True, False, or auto, which is where validation images showed that they help."""
+    unknown: str | None = None
+    """Label to answer where an image fits no class; default: always answer with a class."""
+    refuse: float = 0.05
+    """Share of images of known classes that may be answered with --unknown."""
+    keep_supports: bool = False
+    """Keep the examples in the classifier, so that it can be trained anew when classes change."""
+    image_size: int | None = None
+    """Side in pixels to which images are brought; default: what the base was trained for."""
 
 
 Config = TypeVar("Config")

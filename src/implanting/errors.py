@@ -35,3 +35,11 @@ class CheckpointError(ImplantingError):
 
 class SplitMissing(DataError):
     """A split that is not there, where others of the data set are."""
+
+
+class ImplantsKept(UserWarning):
+    """Classes have changed while the implants stayed as they were trained."""
+
+
+class DataWarning(UserWarning):
+    """Something about a data set that the user should know, though it can be used."""

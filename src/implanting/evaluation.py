@@ -22,7 +22,7 @@ from implanting.errors import ConfigError
 from implanting.inference import prototype_classifier
 from implanting.methods import BaseClassMethod, DecidedMethod, ImplantMethod, JointMethod, Method, PrototypeMethod
 from implanting.progress import Progress, silent
-from implanting.supports import Fitting
+from implanting.supports import fitting_of
 from implanting.tasks import Tasks, draw_tasks
 from implanting.views import add_views
 
@@ -148,7 +148,7 @@ def prototype_method(
     base: BaseNetwork, phi: Float[Tensor, "row location dim"], pooling: InferenceConfig
 ) -> PrototypeMethod:
     """Prototypes with the learned tau, from phi of all the views that are averaged."""
-    classify = prototype_classifier(base.description.config.pooling, base.tau, pooling)
+    classify = prototype_classifier(base.pooling, base.tau, pooling)
     return PrototypeMethod(phi, classify, views=pooling.support_views)
 
 
@@ -156,42 +156,35 @@ def implant_method(
     base: BaseNetwork, activations: Activations, pooling: InferenceConfig, config: ImplantConfig, seed: int
 ) -> ImplantMethod:
     """Implants with the fixed tau of stage 2, from the activations of all the views that are read."""
-    fitting = fitting_of(base, activations.size, pooling, config)
+    fitting = fitting_of(base, activations.sizes, pooling, config)
+    fitting.require_implants()
     numbers = sum(maps.shape[1] * maps.shape[2] for maps in activations.base_maps) * config.adapt_views
     together = max(max(1, 8 // config.adapt_views), min(64, TOGETHER // numbers))
     return ImplantMethod(activations, fitting, seed, together)
 
 
-def fitting_of(base: BaseNetwork, size: tuple[int, int], pooling: InferenceConfig, config: ImplantConfig) -> Fitting:
-    """How tasks are fitted on a base: prototypes with the learned tau, implants with the fixed tau of stage 2."""
-    trained_with = base.description.config.pooling
-    if trained_with == "flatten":
-        raise ConfigError("implants need a base trained with dense, gap or gmp; this one was trained with flatten")
-    return Fitting(
-        tail=base.network.tail,
-        size=size,
-        by_prototypes=prototype_classifier(trained_with, base.tau, pooling),
-        by_implants=prototype_classifier(trained_with, config.implant_tau, pooling),
-        config=config,
-        support_views=pooling.support_views,
-    )
+def require_class_weights(base: BaseNetwork) -> Float[Tensor, "way weight_dim"]:
+    """The class weights, or an error that says what has none."""
+    if base.class_weights is None:
+        raise ConfigError(f"{base.name} has no class weights of a cosine: only novel classes can be told apart")
+    return base.class_weights
 
 
 def base_class_method(
     base: BaseNetwork, phi: Float[Tensor, "image location dim"], pooling: InferenceConfig
 ) -> BaseClassMethod:
     """The learned class weights with the learned tau."""
-    classify = prototype_classifier(base.description.config.pooling, base.tau, pooling)
-    return BaseClassMethod(phi, base.classifier.class_weights, classify)
+    classify = prototype_classifier(base.pooling, base.tau, pooling)
+    return BaseClassMethod(phi, require_class_weights(base), classify)
 
 
 def joint_method(
     base: BaseNetwork, novel: ImageSet, base_images: ImageSet, base_tasks: Tasks, pooling: InferenceConfig
 ) -> JointMethod:
     """Class weights and prototypes side by side, with the learned tau."""
-    classify = prototype_classifier(base.description.config.pooling, base.tau, pooling)
+    classify = prototype_classifier(base.pooling, base.tau, pooling)
     novel_phi, base_phi = base.embed(novel.images), base.embed(base_images.images)
-    return JointMethod(novel_phi, base_phi, base_tasks, base.classifier.class_weights, classify)
+    return JointMethod(novel_phi, base_phi, base_tasks, require_class_weights(base), classify)
 
 
 def evaluate_tasks(

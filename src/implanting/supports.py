@@ -14,11 +14,13 @@ from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
 from implanting.adapt import adapt, queries_of
-from implanting.config import ImplantConfig
+from implanting.base import BaseNetwork
+from implanting.config import ImplantConfig, InferenceConfig
+from implanting.errors import ConfigError
 from implanting.implants import Implants, Maps, PooledMaps
-from implanting.inference import PrototypeClassifier
-from implanting.networks import Tail
+from implanting.inference import PrototypeClassifier, prototype_classifier
 from implanting.similarity import pool, probabilities, scaled_cosine
+from implanting.tail import Sizes, Tail
 
 
 @dataclass(frozen=True)
@@ -98,8 +100,10 @@ def widened(implants: Implants | None, base_maps: list[Maps], phi: PooledMaps) -
 class Fitting:
     """How the supports of tasks become classifiers."""
 
-    tail: Tail
-    size: tuple[int, int]
+    network: str
+    """The name of the base network."""
+    tail: Tail | None
+    sizes: Sizes
     """Rows and columns of the base maps."""
     by_prototypes: PrototypeClassifier
     by_implants: PrototypeClassifier
@@ -119,10 +123,19 @@ class Fitting:
     def implants(self, supports: Supports, generators: list[Generator]) -> Fitted:
         """Implants, a fresh set for each task, then prototypes of the widened features."""
         seen = supports.first_views(self.config.adapt_views)
+        tail = self.require_implants()
         implants = adapt(
-            seen.base_maps, seen.phi, seen.row_labels, self.tail, self.size, self.config, generators, seen.groups
+            seen.base_maps, seen.phi, seen.row_labels, tail, self.sizes, self.config, generators, seen.groups
         )
         return Fitted(self.means(supports, implants, self.by_implants), self.by_implants, implants)
+
+    def require_implants(self) -> Tail:
+        """The tail, or an error that says why there can be no implants."""
+        if self.by_prototypes.support_pooling == "flatten":
+            raise ConfigError("implants need a base trained with dense, gap or gmp; this one was trained with flatten")
+        if self.tail is None:
+            raise ConfigError(f"implants need to know the last layers of {self.network}: describe them by tail=...")
+        return self.tail
 
     def can_train(self, labels: Int[Tensor, " label"]) -> bool:
         """Whether implants can be trained on supports of these classes: leave-one-out must leave something."""
@@ -138,3 +151,16 @@ class Fitting:
         vectors = pool(widened(implants, averaged.base_maps, averaged.phi), classify.support_pooling).squeeze(2)
         membership = F.one_hot(averaged.row_labels).to(vectors.dtype)
         return (membership / membership.sum(0)).mT @ vectors
+
+
+def fitting_of(base: BaseNetwork, sizes: Sizes, pooling: InferenceConfig, config: ImplantConfig) -> Fitting:
+    """How tasks are fitted on a base: prototypes with the learned tau, implants with the fixed tau of stage 2."""
+    return Fitting(
+        network=base.name,
+        tail=base.tail,
+        sizes=sizes,
+        by_prototypes=prototype_classifier(base.pooling, base.tau, pooling),
+        by_implants=prototype_classifier(base.pooling, config.implant_tau, pooling),
+        config=config,
+        support_views=pooling.support_views,
+    )

@@ -12,7 +12,7 @@ from implanting.errors import DataError
 from implanting.implants import new_implants
 from implanting.similarity import pool, scaled_cosine
 from implanting.supports import Supports
-from toy_tasks import CONFIG, SIZE, TAIL, drawn, fitting, generators
+from toy_tasks import CONFIG, SIZES, TAIL, drawn, fitting, generators
 from twins import naive_adapt, naive_implants, naive_loss, naive_scores
 
 LABELS = torch.tensor([1, 0, 2, 0, 1, 1])
@@ -53,7 +53,7 @@ def test_adapting_on_views_equals_training_by_convolutions_and_loops(labels):
         answers = fitted.implants(QUERIES.base_maps)
     for task in range(2):
         alone = [maps[task : task + 1] for maps in supports.base_maps]
-        twin = new_implants(TAIL, SIZE, 3, generators(task))
+        twin = new_implants(TAIL, SIZES, 3, generators(task))
         statistics = naive_adapt(twin, alone, supports.phi[task : task + 1], rows, CONFIG, left_out)
         with torch.no_grad():
             expected, _ = naive_implants(twin, 0, [maps[task : task + 1] for maps in QUERIES.base_maps], statistics)
@@ -78,7 +78,7 @@ def test_implants_see_some_views_and_prototypes_average_others(trained, averaged
     seen = [image * 3 + view for image in range(6) for view in range(trained)]
     labels, groups = LABELS.repeat_interleave(trained), torch.arange(6).repeat_interleave(trained)
     maps = [part[:, seen] for part in supports.base_maps]
-    implants = adapt(maps, supports.phi[:, seen], labels, TAIL, SIZE, config, generators(0, 1), groups)
+    implants = adapt(maps, supports.phi[:, seen], labels, TAIL, SIZES, config, generators(0, 1), groups)
     with torch.no_grad():
         wide = torch.cat([supports.phi, implants(supports.base_maps)], -1)
         queries = torch.cat([QUERIES.phi, implants(QUERIES.base_maps)], -1)

@@ -116,9 +116,9 @@ def draw(command: Evaluate, image_set: ImageSet) -> list[Cell]:
 def novel_classes(command: Evaluate, base: BaseNetwork) -> tuple[str, list[Result]]:
     """Prototypes and, where they can be trained, implants on the same tasks."""
     image_set = read_split(command, base, command.split)
-    if shared := shared_classes(base.description.class_names, image_set.class_names):
+    if shared := shared_classes(base.class_names, image_set.class_names):
         say(f"warning: {len(shared)} of these were base classes, such as '{shared[0]}': not a few-shot result")
-    if not base.description.training["finished"]:
+    if not base.finished:
         say(f"warning: the training of {command.base} is not finished")
     cells, classes = draw(command, image_set), len(image_set.class_names)
     title = f"{image_set.name}, {command.way}-way tasks of its {classes} classes"
@@ -184,9 +184,9 @@ def read_split(command: Evaluate, base: BaseNetwork, split: str) -> ImageSet:
         command.data,
         split,
         splits=command.splits,
-        default_splits=base.description.config.data.splits,
-        split_seed=base.description.config.data.split_seed,
-        image_size=base.description.square_size,
+        default_splits=base.data.splits,
+        split_seed=base.data.split_seed,
+        image_size=base.preprocessing.square_size,
         progress=show_progress,
     )
 
@@ -194,6 +194,10 @@ def read_split(command: Evaluate, base: BaseNetwork, split: str) -> ImageSet:
 def read_held_out(command: Evaluate, base: BaseNetwork) -> ImageSet:
     """Images of the base classes that were not trained on: those held out, or else an extra split of them."""
     described = base.description
+    if described is None:
+        raise ConfigError(
+            f"--classes {command.classes}: {base.name} comes without its base classes' images and weights"
+        )
     if not described.held_out:
         return extra_images(command, base)
     trained = read_split(command, base, "train")
@@ -211,7 +215,7 @@ def extra_images(command: Evaluate, base: BaseNetwork) -> ImageSet:
             f"{command.base} held no base images out and {command.data} has no train_phase_test: "
             "train with --hold-out 100"
         ) from error
-    if extra.class_names != base.description.class_names:
+    if extra.class_names != base.class_names:
         raise ConfigError(f"the classes of {extra.name} are not the base classes of {command.base}")
     return extra
 
