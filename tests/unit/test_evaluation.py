@@ -8,7 +8,7 @@ import torch
 from implanting.activations import compute_activations
 from implanting.config import ImplantConfig, InferenceConfig, TaskConfig
 from implanting.errors import ConfigError
-from implanting.evaluation import Estimate, Result, evaluate, evaluate_tasks, implant_method
+from implanting.evaluation import Estimate, Result, decides, evaluate, evaluate_tasks, implant_method
 from implanting.inference import PrototypeClassifier
 from implanting.methods import PrototypeMethod
 from implanting.tasks import draw_tasks
@@ -145,3 +145,21 @@ def test_tasks_decide_where_they_have_an_image_to_hold_out():
     assert decided.method == "implants where they help (gap/dense)"
     viewed = evaluate(base, images, shot=1, **shape, implants=dataclasses.replace(settings, adapt_views=2))
     assert viewed.method == "implants (gap/dense, trained on 2 views, 1 averaged)"
+
+
+@pytest.mark.parametrize(
+    ("shot", "views", "folds", "possible"),
+    [
+        (1, 6, 5, False),
+        (2, 1, 5, False),
+        (2, 2, 5, True),
+        (3, 1, 5, True),
+        (3, 1, 2, False),
+        (4, 1, 2, True),
+        (9, 1, 5, True),
+    ],
+)
+def test_a_decision_needs_enough_supports_beside_those_held_out(shot, views, folds, possible):
+    config = ImplantConfig(adapt_views=views, decision_folds=folds)
+    assert not decides(shot, config)
+    assert decides(shot, dataclasses.replace(config, implant_decision="held-out")) == possible
