@@ -118,7 +118,7 @@ def shown_image(classifier: FewShotClassifier, label: Any, answer: Answer) -> Sh
     explanation = classifier.explain(answer.source, top=len(classifier.classes_))  # type: ignore[arg-type] # a path
     best = answer.ranking[0][0]
     wanted = [best, *([label] if label != best and label in explanation.classes else [])]
-    return Shown(str(answer.source), str(label), explanation.of(*wanted))
+    return Shown(str(answer.source), str(label), explanation.only(wanted))
 
 
 def show(command: ScoreCommand, score: Score, seconds: float) -> None:
