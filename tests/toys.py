@@ -7,10 +7,11 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from implanting.base import BaseDescription, BaseNetwork, build
+from implanting.base import BaseNetwork
 from implanting.config import AugmentConfig, NetworkConfig, PretrainConfig
 from implanting.datasets import ImageSet
 from implanting.images import Normalisation
+from implanting.trained import BaseDescription, build
 
 
 def seeded(seed: int = 0) -> Generator:
@@ -84,7 +85,7 @@ def toy_base(size: int = 32, classes: int = 3, **changes: Any) -> BaseNetwork:
             "validation": [{"mean": 1 / 3}],
         },
     )
-    return BaseNetwork(network, classifier, description)
+    return BaseNetwork.from_training(network, classifier, description)
 
 
 def same(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:

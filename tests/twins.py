@@ -27,7 +27,9 @@ def naive_layer(implant: Implant, task: int, x: Tensor, fixed: Statistics, found
     weights = [implant.base_weight[task]]
     if implant.implant_weight is not None:
         weights.append(implant.implant_weight[task])
-    maps = F.conv2d(x, as_kernel(torch.cat(weights), implant.kernel), padding=implant.kernel // 2)
+    maps = F.conv2d(
+        x, as_kernel(torch.cat(weights), implant.kernel), padding=implant.kernel // 2, stride=implant.stride
+    )
     gamma, beta = implant.gamma[task].flatten(), implant.beta[task].flatten()
     found.append((maps.mean((0, 2, 3)).detach(), maps.var((0, 2, 3), correction=0).detach()))
     if not fixed:
@@ -39,18 +41,17 @@ def naive_implants(
     implants: Implants, task: int, base_maps: list[Tensor], fixed: Statistics | None = None
 ) -> tuple[Tensor, Statistics]:
     """The implant stream of one task, [image location channel], and the statistics of these images."""
-    activations = {"swish": F.silu, "relu": F.relu, None: lambda x: x}
+    activations = {"swish": F.silu, "relu": F.relu, "relu6": F.relu6, None: lambda x: x}
     found: Statistics = []
-    below: list[Tensor] = []
-    images = [as_images(maps[task], implants.size) for maps in base_maps]
-    for number, (implant, layer) in enumerate(zip(implants.layers, implants.tail.layers, strict=True), start=1):
+    outputs: list[Tensor] = []
+    images = [as_images(maps[task], size) for maps, size in zip(base_maps, implants.sizes, strict=True)]
+    for implant, layer in zip(implants.layers, implants.tail.layers, strict=True):
+        below = [] if layer.below is None else [outputs[layer.below]]
         maps = naive_layer(implant, task, torch.cat([images[layer.reads], *below], 1), fixed or [], found)
-        if number < len(implants.layers):
-            below = [activations[implants.tail.activation](maps)]
-    if implants.tail.shortcut is not None:
-        maps = maps + naive_layer(implants.shortcut, task, images[implants.tail.shortcut.reads], fixed or [], found)
-    pooled = F.max_pool2d(activations[implants.tail.last_activation](maps), 2)
-    return pooled.flatten(2).transpose(1, 2), found
+        if layer.adds is not None:
+            maps = outputs[layer.adds] + maps
+        outputs.append(F.max_pool2d(activations[layer.activation](maps), layer.pool))
+    return outputs[-1].flatten(2).transpose(1, 2), found
 
 
 def naive_scores(phi: Tensor, labels: Tensor, config: ImplantConfig) -> dict[int, Tensor]:

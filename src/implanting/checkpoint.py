@@ -30,6 +30,16 @@ def write_checkpoint(path: Path, kind: str, document: Mapping[str, Any], tensors
     write_atomically(path, save(plain, metadata={KEY: text}))
 
 
+def check_destination(path: Path) -> None:
+    """Refuse, before anything slow is done, a place where no checkpoint can be written."""
+    if path.suffix != ".safetensors":
+        raise CheckpointError(f"--out {path}: the name of such a file ends in .safetensors")
+    if not path.parent.is_dir():
+        raise CheckpointError(f"--out {path}: there is no folder {path.parent}; create it first")
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        raise CheckpointError(f"--out {path} cannot be written: it is a folder, or its folder is read-only")
+
+
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace a file's content at once, or leave it untouched and raise.
 

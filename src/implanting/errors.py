@@ -39,3 +39,7 @@ class SplitMissing(DataError):
 
 class DataWarning(UserWarning):
     """Something about a data set that the user should know, though it can be used."""
+
+
+class ImplantsKept(UserWarning):
+    """Classes have changed while the implants stayed as they were trained."""

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from implanting.augment import shrink
 from implanting.base import BaseNetwork
 from implanting.batches import batch
 from implanting.classifiers import classification_loss
@@ -63,7 +64,7 @@ def pretrain(
         if resume:
             resume_run(run, out)
         train(run, out, observe if rank() == 0 else ignore, stop)
-    return BaseNetwork(run.model.network, run.model.classifier, run.describe())
+    return BaseNetwork.from_training(run.model.network, run.model.classifier, run.describe())
 
 
 def train(run: Run, out: Path, observe: Observer, stop: Callable[[], bool]) -> None:
@@ -97,7 +98,7 @@ def train_step(run: Run, model: nn.Module) -> Float[Tensor, " 2"]:
     with torch.autocast(
         run.device.type, torch.bfloat16, enabled=run.device.type == "cuda" and torch.cuda.is_bf16_supported()
     ):
-        scores = model(run.description.normalisation(images))
+        scores = model(inputs(run, images))
     loss = classification_loss(scores, labels, run.config.label_smoothing)
     for group in run.optimizer.param_groups:
         group["lr"] = schedule(run.config, (run.step + 0.5) / run.steps)
@@ -107,6 +108,13 @@ def train_step(run: Run, model: nn.Module) -> Float[Tensor, " 2"]:
     run.step += 1
     right = probabilities(scores.detach()).argmax(-1) == labels
     return torch.stack([loss.detach(), right.float().mean()])
+
+
+def inputs(run: Run, images: UInt8[Tensor, "image height width 3"]) -> Float[Tensor, "image 3 _ _"]:
+    """Normalised images, shrunken in the first part of training where the configuration says so."""
+    normalised = run.description.normalisation(images)
+    size, share_shrunken = run.config.shrink_size, run.config.shrink_share
+    return shrink(normalised, size) if size is not None and run.step < share_shrunken * run.steps else normalised
 
 
 def parallel(model: StageOne, device: torch.device) -> nn.Module:

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from implanting import __version__
-from implanting.base import BaseDescription, build, embed, load_weights, read_base, save_base
+from implanting.base import embed
 from implanting.classifiers import CosineClassifier
 from implanting.config import InferenceConfig, PretrainConfig, TaskConfig, flat
 from implanting.datasets import ImageSet, check_disjoint
@@ -28,6 +28,7 @@ from implanting.methods import PrototypeMethod
 from implanting.networks import Network
 from implanting.optimisation import build_optimizer, load_optimizer, optimizer_tensors, total_steps
 from implanting.tasks import draw_tasks
+from implanting.trained import BaseDescription, build, load_weights, read_base, save_base
 
 FewShotTest = Callable[[Network, float], Result]
 """The accuracy of a network, at a tau, on tasks fixed beforehand."""
@@ -121,6 +122,8 @@ def prepare(config: PretrainConfig, base_images: ImageSet, validation: ImageSet 
         images = base_images.without(held_out)
     normalisation = Normalisation.of(images.images)
     network, classifier = build(config, len(images.class_names), (height, width))
+    if config.shrink_size is not None:
+        network.map_size(config.shrink_size, config.shrink_size)
     model = StageOne(network, classifier).to(device)
     description = BaseDescription(
         config=config,

@@ -5,6 +5,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+import numpy as np
 import tyro
 
 from implanting.config import PretrainConfig
@@ -40,3 +41,8 @@ def recipe_from(arguments: Sequence[str]) -> tuple[RecipeName, PretrainConfig]:
     if given.epochs is not None or given.iterations is not None:
         config = dataclasses.replace(config, epochs=given.epochs, iterations=given.iterations)
     return given.recipe, config
+
+
+def as_label(text: str, classes: np.ndarray) -> Any:
+    """A label as a classifier has them: a number where its classes are numbers."""
+    return int(text) if classes.dtype.kind in "iu" and text.lstrip("-").isdigit() else text

@@ -78,7 +78,7 @@ def main(arguments: Sequence[str]) -> int:
             observe=observe,
             stop=lambda: bool(stopped),
         )
-    return report(command, base.description.training, time.monotonic() - began)
+    return report(command, base.training, time.monotonic() - began)
 
 
 def read_splits(command: Pretrain) -> tuple[ImageSet, ImageSet | None]:

@@ -6,6 +6,7 @@ from implanting.images.finding import find_images
 from implanting.images.labelled import LabelledImages, inspect_folder, read_folder
 from implanting.images.many import AS_STORED, DEFAULT_SIZE, allocate, decode_all, reserve, resize_all
 from implanting.images.normalisation import Normalisation
+from implanting.images.preprocessing import Preprocessing
 from implanting.images.resizing import RESIZING, load, resize
 from implanting.images.sources import list_sources
 from implanting.images.streaming import Batch, Failure, decode_batches
@@ -21,6 +22,7 @@ __all__ = [
     "ImageSource",
     "LabelledImages",
     "Normalisation",
+    "Preprocessing",
     "allocate",
     "decode",
     "decode_all",
