@@ -94,9 +94,12 @@ class TrainingDisplay:
 
 
 def describe(row: Mapping[str, Any]) -> str:
-    """A result's row in words: `47.11 ± 0.70 % (5-way 5-shot, 500 tasks)`."""
-    interval = "" if row["interval"] is None else f" ± {100 * row['interval']:.2f}"
-    return f"{100 * row['mean']:.2f}{interval} % ({row['way']}-way {row['shot']}-shot, {row['tasks']} tasks)"
+    """A result's row in words, as far as it tells: `47.11 ± 0.70 % (5-way 5-shot, 500 tasks)`."""
+    interval = "" if row.get("interval") is None else f" ± {100 * row['interval']:.2f}"
+    shape = [f"{row['way']}-way {row['shot']}-shot"] if {"way", "shot"} <= row.keys() else []
+    tasks = [f"{row['tasks']} tasks"] if "tasks" in row else []
+    told = f" ({', '.join(shape + tasks)})" if shape or tasks else ""
+    return f"{100 * row['mean']:.2f}{interval} %{told}"
 
 
 def print_json(

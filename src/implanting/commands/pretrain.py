@@ -141,7 +141,7 @@ def report(command: Pretrain, training: Mapping[str, Any], seconds: float) -> in
     if not training["finished"]:
         say(f"stopped at step {training['step']} of {training['steps']}; the same command with --resume goes on")
         return 130
-    rows = [{name: last[name] for name in RESULT} for last in training["validation"][-1:]]
+    rows = [{name: last[name] for name in RESULT if name in last} for last in training["validation"][-1:]]
     if command.json:
         print_json(dataclasses.asdict(command) | {"seed": command.config.seed}, seconds, rows, training=training)
     else:
