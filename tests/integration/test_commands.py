@@ -307,8 +307,9 @@ def test_unknown_verbs_and_flags_end_with_status_2() -> None:
     implanting(sys.executable, "-m", "implanting", "pretrain", "--colour", status=2)
 
 
-def test_the_demo_prints_its_table(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo", "--tasks", "24", "--json"]) == 0
+def test_the_demo_prints_its_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["demo", "--tasks", "24", "--json", "--heat-map", str(tmp_path / "map.png")]) == 0
+    assert (tmp_path / "map.png").stat().st_size > 1000
     rows = last_json(capsys)["results"]
     assert [row["shot"] for row in rows] == [1, 5, 10, 1, 5, 10, 5, 10]
     assert all(row["mean"] > 0.3 for row in rows)  # chance is 0.2
