@@ -106,7 +106,7 @@ def draw_heat_map(base: BaseNetwork, novel_images: ImageSet, command: Demo) -> N
     labels = [novel_images.class_names[label] for label in novel_images.labels[support].tolist()]
     classifier = FewShotClassifier(base, random_state=command.seed, device=command.run.device)
     classifier.fit(novel_images.images[support].numpy(), labels)
-    digit = novel_images.images[indices[-1][-1]].numpy()
+    digit = novel_images.images[indices[-1][HEAT_MAP_SHOT]].numpy()  # the first that is no example
     classifier.explain(digit, top=3, finer=2).save(command.heat_map)
     say(f"where a {novel_images.class_names[-1]} looks like three digits: {command.heat_map}")
 
