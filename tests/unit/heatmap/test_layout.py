@@ -42,7 +42,8 @@ import sys
 import numpy as np
 from implanting.heatmap import Explanation
 assert "matplotlib" not in sys.modules
-Explanation(np.zeros((4, 4, 3), np.uint8), np.eye(2, dtype=np.float32)[None], ("a",), np.ones(1, np.float32))._repr_png_()
+one = np.ones(1, np.float32)
+Explanation(np.zeros((4, 4, 3), np.uint8), np.eye(2, dtype=np.float32)[None], ("a",), one)._repr_png_()
 assert "matplotlib.pyplot" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", program], check=True)
