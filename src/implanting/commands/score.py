@@ -11,13 +11,14 @@ import tyro
 
 from implanting import __version__
 from implanting.classifier import Answer, FewShotClassifier
-from implanting.commands.parsing import as_label, parse
+from implanting.commands.parsing import parse
 from implanting.config import RunConfig, require
 from implanting.console import print_document, print_table, say, show_progress
 from implanting.distributed import set_threads
 from implanting.errors import ConfigError
 from implanting.html_report import ScoreReport, Shown, write_report
 from implanting.images import inspect_folder
+from implanting.labels import from_text
 from implanting.scores import NONE, Score, Share, telling
 
 CONFUSIONS = 5
@@ -61,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
     found = inspect_folder(command.labelled, skip_bad=command.skip_bad, progress=show_progress)
     for remark in found.remarks():
         say(f"{command.labelled}: {remark}")
-    labels = [as_label(label, classifier.classes_) for label in found.labels]
+    labels = [from_text(label, classifier.classes_) for label in found.labels]
     answers, _ = classifier.answers(found.paths, progress=show_progress)
     score = score_of(classifier, labels, answers)
     if command.report is not None:
