@@ -9,7 +9,9 @@ from toys import coloured, seeded, tiny_config
 
 def test_a_finished_run_knows_how_sure_it_may_be(tmp_path):
     base_images, validation = coloured(classes=3), coloured(classes=3, per_class=20, seed=1, prefix="shade")
-    base = pretrain(tiny_config(validation_tasks=5), base_images, validation, tmp_path / "base.safetensors", device="cpu")
+    base = pretrain(
+        tiny_config(validation_tasks=5), base_images, validation, tmp_path / "base.safetensors", device="cpu"
+    )
     stored = base.training["calibration"]
     phi = base.embed(validation.images)
     classify = prototype_classifier("dense", base.tau, InferenceConfig())
