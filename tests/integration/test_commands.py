@@ -84,7 +84,8 @@ def test_pretrain_writes_base_log_and_curves(base: Path) -> None:
 
 def test_pretrain_json(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["pretrain", "--data", str(data), "--out", str(tmp_path / "base.safetensors"), *SMALL]
-    assert main([*arguments, "--hold-out", "3", "--pooling", "flatten", "--seed", "7", "--json"]) == 0
+    flatten = ["--pooling", "flatten", "--shrink-share", "0"]
+    assert main([*arguments, "--hold-out", "3", *flatten, "--seed", "7", "--json"]) == 0
     document = last_json(capsys)
     assert document["seed"] == 7
     assert document["settings"]["config"]["pooling"] == "flatten"
@@ -274,6 +275,7 @@ def test_bad_data_is_one_clear_line(
         (["--epochs", "1", "--iterations", "2"], "not both"),
         (["--width", "0"], "--width"),
         (["--crop-padding", "40"], "--crop-padding"),
+        (["--pooling", "flatten"], "--shrink-share 0"),
         (["--hold-out", "24"], "holding out 24"),
         (["--device", "cuda:7"], "--device cuda:7"),
         (["--image-size", "8"], "8 x 8 px"),
