@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -97,7 +97,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
         self.implant_epochs = implant_epochs
         self.implant_learning_rate = implant_learning_rate
 
-    def fit(self, X: Any, y: Labels, *, progress: Progress = silent) -> Self:  # noqa: N803 (scikit-learn's name)
+    def fit(self, X: Any, y: Labels, *, progress: Progress = silent) -> "FewShotClassifier":  # noqa: N803 (scikit-learn's name)
         """Learn classes from images and their labels; an earlier fit is forgotten."""
         sources = list_sources(X)
         labels = as_labels(y, len(sources))
@@ -110,7 +110,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
         self._learn(base.to(str(choose_device(self.device))), size, batches, classes, class_numbers(labels, classes))
         return self
 
-    def refit(self) -> Self:
+    def refit(self) -> "FewShotClassifier":
         """Train anew on the examples kept, those that were added later among them."""
         check_is_fitted(self)
         if self.supports_ is None:
@@ -153,7 +153,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
         self.base_, self.size_, self.classes_ = base, size, classes
         self.supports_ = None if images is None else (images, labels)
 
-    def add_class(self, label: Hashable, images: Any) -> Self:
+    def add_class(self, label: Hashable, images: Any) -> "FewShotClassifier":
         """Learn one more class; the other prototypes, and the implants, stay as they are."""
         check_is_fitted(self)
         sources = list_sources(images)
@@ -166,13 +166,13 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
             raise DataError(f"class {label!r} is not of the kind of the others, such as {self.classes_.tolist()[0]!r}")
         return self._add(sources, labels, np.unique(np.append(self.classes_, labels)))
 
-    def add_images(self, images: Any, labels: Labels) -> Self:
+    def add_images(self, images: Any, labels: Labels) -> "FewShotClassifier":
         """Learn from further images of classes that are there; the implants stay as they are."""
         check_is_fitted(self)
         sources = list_sources(images)
         return self._add(sources, as_labels(labels, len(sources)), self.classes_)
 
-    def _add(self, sources: list[ImageSource], labels: np.ndarray, classes: np.ndarray) -> Self:
+    def _add(self, sources: list[ImageSource], labels: np.ndarray, classes: np.ndarray) -> "FewShotClassifier":
         added = class_numbers(labels, classes)
         images = torch.cat([batch.images for batch in decoded(sources, self.size_)])
         places = class_numbers(self.classes_, classes)
@@ -183,7 +183,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = classes
         return self._changed()
 
-    def remove_class(self, label: Hashable) -> Self:
+    def remove_class(self, label: Hashable) -> "FewShotClassifier":
         """Forget a class; the other prototypes, and the implants, stay as they are."""
         check_is_fitted(self)
         removed = int(class_numbers(np.array([label]), self.classes_))
@@ -198,7 +198,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = self.classes_[kept]
         return self._changed()
 
-    def _changed(self) -> Self:
+    def _changed(self) -> "FewShotClassifier":
         if self.learned_.fitted.implants is not None:
             warnings.warn(
                 "the implants stay as they were trained for the earlier classes; refit() trains them anew",
