@@ -42,12 +42,13 @@ class Explanation:
         chosen = np.argsort(-self.probabilities, kind="stable")[:count]
         return self._only(chosen)
 
-    def of(self, label: Hashable) -> "Explanation":
-        """One class only."""
-        if label not in self.classes:
-            known = ", ".join(map(repr, self.classes[:5])) + (", ..." if len(self.classes) > 5 else "")
-            raise ConfigError(f"no map of class {label!r} was made; the classes are {known}: name one of them")
-        return self._only(np.array([self.classes.index(label)]))
+    def of(self, *labels: Hashable) -> "Explanation":
+        """These classes only, in this order."""
+        for label in labels:
+            if label not in self.classes:
+                known = ", ".join(map(repr, self.classes[:5])) + (", ..." if len(self.classes) > 5 else "")
+                raise ConfigError(f"no map of class {label!r} was made; the classes are {known}: name one of them")
+        return self._only(np.array([self.classes.index(label) for label in labels]))
 
     def overlays(self, side: int | None = None, limits: Limits | None = None) -> UInt8[np.ndarray, "way _ _ 3"]:
         """Each map laid over the image, its longer side scaled to `side` pixels."""
