@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -98,7 +98,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
         self.implant_epochs = implant_epochs
         self.implant_learning_rate = implant_learning_rate
 
-    def fit(self, X: Any, y: Labels, *, progress: Progress = silent) -> Self:  # noqa: N803 (scikit-learn's name)
+    def fit(self, X: Any, y: Labels, *, progress: Progress = silent) -> "FewShotClassifier":  # noqa: N803 (scikit-learn's name)
         """Learn classes from images and their labels; an earlier fit is forgotten."""
         sources = list_sources(X)
         labels = as_labels(y, len(sources))
@@ -111,7 +111,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
         self._learn(base.to(str(choose_device(self.device))), size, batches, classes, class_numbers(labels, classes))
         return self
 
-    def refit(self) -> Self:
+    def refit(self) -> "FewShotClassifier":
         """Train anew on the examples kept, those that were added later among them."""
         check_is_fitted(self)
         if self.supports_ is None:
@@ -163,7 +163,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
         self.base_, self.size_, self.classes_ = base, size, classes
         self.supports_ = None if images is None else (images, labels)
 
-    def add_class(self, label: Hashable, images: Any) -> Self:
+    def add_class(self, label: Hashable, images: Any) -> "FewShotClassifier":
         """Learn one more class; the other prototypes, and the implants, stay as they are."""
         check_is_fitted(self)
         known = self.classes_.tolist()
@@ -177,15 +177,17 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
             )
         sources = list_sources(images)
         classes = np.unique(np.append(self.classes_, [label]))
-        return self._add(sources, np.full(len(sources), label, classes.dtype), classes)
+        self._add(sources, np.full(len(sources), label, classes.dtype), classes)
+        return self._changed()
 
-    def add_images(self, images: Any, labels: Labels) -> Self:
+    def add_images(self, images: Any, labels: Labels) -> "FewShotClassifier":
         """Learn from further images of classes that are there; the implants stay as they are."""
         check_is_fitted(self)
         sources = list_sources(images)
-        return self._add(sources, as_labels(labels, len(sources)), self.classes_)
+        self._add(sources, as_labels(labels, len(sources)), self.classes_)
+        return self._changed()
 
-    def _add(self, sources: list[ImageSource], labels: np.ndarray, classes: np.ndarray) -> Self:
+    def _add(self, sources: list[ImageSource], labels: np.ndarray, classes: np.ndarray) -> None:
         if not sources:
             raise DataError("there is no image to add; one or more are needed")
         added, places = class_numbers(labels, classes), class_numbers(self.classes_, classes)
@@ -198,9 +200,8 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
             images, numbers = self.supports_
             self.supports_ = torch.cat([images, *kept]), torch.cat([places[numbers], added])
         self.learned_, self.classes_ = learned, classes
-        return self._changed()
 
-    def remove_class(self, label: Hashable) -> Self:
+    def remove_class(self, label: Hashable) -> "FewShotClassifier":
         """Forget a class; the other prototypes, and the implants, stay as they are."""
         check_is_fitted(self)
         removed = int(class_numbers(np.array([label]), self.classes_))
@@ -215,7 +216,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = self.classes_[kept]
         return self._changed()
 
-    def _changed(self) -> Self:
+    def _changed(self) -> "FewShotClassifier":
         if self.learned_.fitted.implants is not None:
             warnings.warn(
                 "the implants stay as they were trained for the earlier classes; refit() trains them anew",
@@ -275,7 +276,9 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
         if self.unknown is None:
             return answers
         refused = (scores > self._threshold()).numpy()
-        return np.where(refused, self.unknown, answers if is_like(self.unknown, answers) else answers.astype(object))
+        if not is_like(self.unknown, answers):
+            answers = answers.astype(object)
+        return np.where(refused, np.asarray(self.unknown), answers)  # as an array: a plain number could overflow
 
     def _threshold(self) -> float:
         threshold = self.learned_.calibration.threshold(self.refuse)

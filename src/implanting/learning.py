@@ -20,7 +20,7 @@ from implanting.calibration import UNKNOWN, Calibration, calibrate, open_set_sco
 from implanting.crossfit import cross_fit
 from implanting.errors import ConfigError
 from implanting.heatmap import Explanation, MapKind, centre_square, similarity_maps, softmax_maps
-from implanting.images import ImageSource, decode, resize
+from implanting.images import ImageSource, decode, load
 from implanting.randomness import Stream, generator_of
 from implanting.similarity import pool, probabilities, scaled_cosine
 from implanting.supports import Fitted, Fitting, Supports, widened
@@ -194,10 +194,11 @@ def explain(
     """Where an image looks like each class; the maps come from the image at `finer` times the size."""
     if learned.fitted.classify.query_pooling == "flatten":
         raise ConfigError("a base trained with flatten has no class scores of single locations: explain needs another")
-    image = decode(source)
-    pixels = {side: torch.from_numpy(resize(image, side).copy())[None] for side in {size, size * finer}}
-    probabilities = learned.probabilities(learned.cosines(learned.features(pixels[size])))[0]
-    phi = learned.features(pixels[size * finer])[0]
+    features = {
+        side: learned.features(torch.from_numpy(load(source, side).copy())[None]) for side in {size, size * finer}
+    }
+    probabilities = learned.probabilities(learned.cosines(features[size]))[0]
+    phi, image = features[size * finer][0], decode(source)
     shape = learned.base.map_size(size * finer, size * finer)
     if kind == "softmax":
         maps = softmax_maps(phi, learned.prototypes, learned.fitted.classify.tau, shape)
