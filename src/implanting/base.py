@@ -187,6 +187,10 @@ class BaseNetwork:
             self.classifier.to(device)
         return self
 
+    def __deepcopy__(self, memo: Any) -> "BaseNetwork":
+        """Itself: it never changes, so copies of what holds it, such as scikit-learn's clones, share it."""
+        return self
+
     def map_size(self, height: int, width: int) -> tuple[int, int]:
         """The locations (rows, columns) that an image of this size gives."""
         return self.network.map_size(height, width)

@@ -69,8 +69,10 @@ def main(arguments: Sequence[str]) -> int:
 def show(command: Predict, answers: Sequence[Answer], seconds: float) -> None:
     """A line an image."""
     if command.json:
-        rows = [document(answer, command.top) for answer in answers]
-        print_document({"classifier": str(command.file), "images": len(rows), "seconds": seconds, "results": rows})
+        results = [document(answer, command.top) for answer in answers]
+        print_document(
+            {"classifier": str(command.file), "images": len(results), "seconds": seconds, "results": results}
+        )
         return
     ranks = range(1, min(command.top, len(answers[0].ranking) if answers else 1) + 1)
     ranked = [name for rank in ranks for name in (f"{rank}.", "probability")] if command.top > 1 else ["probability"]
