@@ -11,14 +11,19 @@ if TYPE_CHECKING:
     from implanting.base import BaseNetwork, load_base
     from implanting.datasets import ImageSet, read_dataset
     from implanting.evaluation import Result, evaluate
-    from implanting.images import read_folder
+    from implanting.images import Normalisation, Preprocessing, read_folder
+    from implanting.own_module import ImplantedModule
     from implanting.pretraining import pretrain
+    from implanting.scale import with_tau_from
 
 __version__ = "0.1.0"
 
 __all__ = [
     "BaseNetwork",
     "ImageSet",
+    "ImplantedModule",
+    "Normalisation",
+    "Preprocessing",
     "Result",
     "__version__",
     "evaluate",
@@ -26,17 +31,22 @@ __all__ = [
     "pretrain",
     "read_dataset",
     "read_folder",
+    "with_tau_from",
 ]
 
 _HOMES = {
     "BaseNetwork": "base",
     "ImageSet": "datasets",
+    "ImplantedModule": "own_module",
+    "Normalisation": "images",
+    "Preprocessing": "images",
     "Result": "evaluation",
     "evaluate": "evaluation",
     "load_base": "base",
     "pretrain": "pretraining",
     "read_dataset": "datasets",
     "read_folder": "images",
+    "with_tau_from": "scale",
 }
 
 

@@ -21,7 +21,7 @@ class Info:
     """What a base network is: its network, classes, data, training and accuracy. Or the recipes of stage 1."""
 
     file: Annotated[Path | None, tyro.conf.Positional] = None
-    """A base network made by `implanting pretrain`."""
+    """A base network: a file made by `implanting pretrain`, efficientnet-lite0 (ImageNet) or fc100."""
     recipes: bool = False
     """Describe the recipes instead."""
     json: bool = False
