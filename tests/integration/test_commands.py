@@ -110,6 +110,35 @@ def test_evaluate_json(base: Path, data: Path, capsys: pytest.CaptureFixture[str
     assert all(0 < row["mean"] < 1 for row in rows)
 
 
+def test_evaluate_the_imagenet_base_by_name(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, colour in (("red", (220, 30, 30)), ("green", (30, 200, 40)), ("blue", (30, 40, 220))):
+        (tmp_path / "test" / name).mkdir(parents=True)
+        for number in range(3):
+            Image.new("RGB", (40 + number, 30), colour).save(tmp_path / "test" / name / f"{number}.png")
+    flags = ["--split", "test", "--way", "2", "--shot", "2", "--queries", "1", "--tasks", "3", "--json"]
+    flags += ["--implants", "--implant-epochs", "2", "--implant-channels", "2"]
+    assert main(["evaluate", "--base", "efficientnet-lite0", "--data", str(tmp_path), *flags]) == 0
+    prototypes, implants = last_json(capsys)["results"]
+    assert prototypes["method"] == "prototypes (gap/gap)"
+    assert prototypes["mean"] == 1
+    assert implants["method"] == "implants (gap/gap)"
+
+
+def test_what_the_imagenet_base_cannot_do_is_said(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main(["evaluate", "--base", "efficientnet-lite0", "--data", str(data), "--split", "val", "--classes", "base"])
+        == 2
+    )
+    assert "comes without its base classes" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_info_describes_the_imagenet_base(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", "efficientnet-lite0", "--json"]) == 0
+    assert last_json(capsys)["parameters"] == 3_371_008
+    assert main(["info", "efficientnet-lite0"]) == 0
+    assert "1280 at 7 x 7 locations" in capsys.readouterr().out
+
+
 @pytest.fixture(scope="module")
 def base_with_hold_out(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("held") / "base.safetensors"

@@ -25,7 +25,7 @@ class Info:
     """
 
     file: Annotated[Path | None, tyro.conf.Positional] = None
-    """A base network made by `implanting pretrain`."""
+    """A base network: a file made by `implanting pretrain`, efficientnet-lite0 (ImageNet) or fc100."""
     recipes: bool = False
     """Describe the recipes instead."""
     json: bool = False
