@@ -103,7 +103,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] #
         sources = list_sources(X)
         labels = as_labels(y, len(sources))
         classes = np.unique(labels)
-        self._check(classes)
+        self.check_settings(classes)
         base = self.base if isinstance(self.base, BaseNetwork) else load_base(self.base)
         size = self.image_size or min(base.image_size)
         base.map_size(size, size)
@@ -120,7 +120,8 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] #
         self._learn(self.base_, self.size_, iter(images.split(BATCH)), self.classes_, labels)
         return self
 
-    def _check(self, classes: np.ndarray) -> None:
+    def check_settings(self, classes: np.ndarray) -> None:
+        """Refuse settings, or too few classes, that nothing can be learnt by."""
         require(0 <= self.refuse < 1, "refuse", self.refuse, "from 0 to below 1")
         require(self.implants in ("auto", True, False), "implants", self.implants, "auto, True or False")
         require(self.image_size is None or self.image_size >= 1, "image_size", self.image_size, "1 or more")

@@ -42,6 +42,7 @@ def save_classifier(classifier: "FewShotClassifier", path: Path, slim: bool) -> 
     """Write a fitted classifier; a slim file refers to its base network."""
     learned, base = classifier.learned_, classifier.base_
     described, base_tensors = (None, {}) if slim else base_document(base)
+    found_as = str(classifier.base) if slim and not isinstance(classifier.base, BaseNetwork) else None
     document: dict[str, Any] = {
         "classes": plain_labels(classifier.classes_),
         "dtype": classifier.classes_.dtype.str,
@@ -49,7 +50,7 @@ def save_classifier(classifier: "FewShotClassifier", path: Path, slim: bool) -> 
         "image_size": classifier.size_,
         "classify": vars(learned.fitted.classify),
         "calibration": learned.calibration.document(),
-        "base": {"name": base.name, "fingerprint": base.fingerprint, "document": described},
+        "base": {"name": base.name, "fingerprint": base.fingerprint, "document": described, "found_as": found_as},
         "code_version": __version__,
     }
     tensors = {"prototypes": learned.prototypes, "counts": learned.counts}
@@ -99,8 +100,9 @@ def load_classifier(
     try:
         if document["digest"] != digest(tensors):
             raise CheckpointError(f"{path} is damaged: what was learned is not what was saved; copy it anew")
-        network = find_base(path, document["base"], part("base", tensors), base)
-        classifier = FewShotClassifier(base=network.to(computing_on), device=device, **document["settings"])
+        network = find_base(path, document["base"], part("base", tensors), base).to(computing_on)
+        named = base or document["base"]["found_as"] or network
+        classifier = FewShotClassifier(base=named, device=device, **document["settings"])
         classifier.base_, classifier.size_ = network, int(document["image_size"])
         classifier.classes_ = np.array(document["classes"], dtype=document["dtype"])
         classifier.learned_ = learned_from(network, document, tensors)
@@ -152,7 +154,7 @@ def named_base(path: Path, described: Mapping[str, Any], given: str | Path | Bas
     if isinstance(given, BaseNetwork):
         return given
     try:
-        return load_base(given or described["name"])
+        return load_base(given or described["found_as"] or described["name"])
     except CheckpointError as error:
         raise CheckpointError(
             f"{path} is slim and needs its base network {described['name']} ({described['fingerprint'][:12]}), "

@@ -5,7 +5,6 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Annotated, Any, TypeVar
 
-import numpy as np
 import tyro
 from tyro.constructors import ConstructorRegistry, StructConstructorSpec, StructFieldSpec, StructTypeInfo
 
@@ -64,11 +63,6 @@ def _dress_field(field: StructFieldSpec) -> StructFieldSpec:
     elif field.default is None or field.default == ():  # what happens then is told by the field's own text
         kind = Annotated[kind, tyro.conf.arg(help_behavior_hint="(optional)")]
     return dataclasses.replace(field, type=kind)
-
-
-def as_label(text: str, classes: np.ndarray) -> Any:
-    """A label as a classifier has them: a number where its classes are numbers."""
-    return int(text) if classes.dtype.kind in "iu" and text.lstrip("-").isdigit() else text
 
 
 def recipe_from(arguments: Sequence[str]) -> tuple[RecipeName, PretrainConfig]:
