@@ -14,6 +14,7 @@ from implanting.checkpoint import read_checkpoint
 from implanting.classifiers import CosineClassifier
 from implanting.config import DataConfig, Pooling
 from implanting.errors import ConfigError
+from implanting.folding import folded
 from implanting.images import Normalisation, Preprocessing
 from implanting.networks import Network
 from implanting.progress import Progress, silent
@@ -52,6 +53,7 @@ class BaseNetwork:
         self.description = description
         """What stage 1 told of its training; None for a network that this project did not train."""
         self._tau = tau
+        self._quick: tuple[Network, Network] | None = None
 
     @classmethod
     def from_training(
@@ -130,9 +132,17 @@ class BaseNetwork:
         """Where the network computes."""
         return next((parameter.device for parameter in self.network.parameters()), torch.device("cpu"))
 
+    @property
+    def quick(self) -> Network:
+        """The network that computes: a copy with batch norm folded into the convolutions, made when first needed."""
+        if self._quick is None or self._quick[0] is not self.network:
+            self._quick = self.network, folded(self.network, self.image_size)
+        return self._quick[1]
+
     def to(self, device: str) -> "BaseNetwork":
         """Moved to a device, in place, as torch's modules are."""
         self.network.to(device)
+        self._quick = None
         if self.classifier is not None:
             self.classifier.to(device)
         return self
@@ -146,7 +156,7 @@ class BaseNetwork:
     ) -> Float[Tensor, "image location dim"]:
         """phi of each image, on the network's device."""
         self.map_size(*images.shape[1:3])
-        return embed(self.network, self.normalisation, images, self.device, progress)
+        return embed(self.quick, self.normalisation, images, self.device, progress)
 
     @torch.no_grad()
     def activations(
@@ -154,7 +164,7 @@ class BaseNetwork:
     ) -> tuple[list[Float[Tensor, "image _ _ _"]], Float[Tensor, "image dim out_rows out_columns"]]:
         """The base maps that the tail's layers read, and phi as a map."""
         self.map_size(*images.shape[1:3])
-        return self.network.activations(self.normalisation(images.to(self.device)))
+        return self.quick.activations(self.normalisation(images.to(self.device)))
 
     @property
     def parameters(self) -> int:
