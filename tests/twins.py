@@ -1,5 +1,7 @@
 """Slow, obvious twins of stage 2 for one task: convolutions of concatenated maps, prototypes built in loops."""
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -54,11 +56,17 @@ def naive_implants(
     return outputs[-1].flatten(2).transpose(1, 2), found
 
 
-def naive_scores(phi: Tensor, labels: Tensor, config: ImplantConfig) -> dict[int, Tensor]:
-    """Scores [location way] of every support whose class has another one, by prototypes made without it."""
+def naive_scores(
+    phi: Tensor, labels: Tensor, config: ImplantConfig, groups: Sequence[int] | None = None
+) -> dict[int, Tensor]:
+    """Scores [location way] of every support whose class has another one, by prototypes made without it.
+
+    Without it and its group: supports of the same number are views of one image.
+    """
     scores = {}
+    groups = range(len(labels)) if groups is None else groups
     for query, label in enumerate(labels.tolist()):
-        others = [image for image in range(len(labels)) if image != query]
+        others = [image for image in range(len(labels)) if groups[image] != groups[query]]
         if label not in labels[others]:
             continue
         prototypes = []
@@ -70,10 +78,32 @@ def naive_scores(phi: Tensor, labels: Tensor, config: ImplantConfig) -> dict[int
     return scores
 
 
-def naive_loss(phi: Tensor, labels: Tensor, config: ImplantConfig) -> Tensor:
+def naive_loss(phi: Tensor, labels: Tensor, config: ImplantConfig, groups: Sequence[int] | None = None) -> Tensor:
     """The mean of -log p(own class) over left-out supports and locations."""
     terms = []
-    for query, scores in naive_scores(phi, labels, config).items():
+    for query, scores in naive_scores(phi, labels, config, groups).items():
         for location in scores:
             terms.append(location.exp().sum().log() - location[labels[query]])
     return torch.stack(terms).mean()
+
+
+def naive_adapt(
+    implants: Implants,
+    base_maps: list[Tensor],
+    phi: Tensor,
+    labels: Tensor,
+    config: ImplantConfig,
+    groups: Sequence[int] | None = None,
+) -> Statistics:
+    """Train one task's implants, in place, by convolutions, loops and AdamW; gives their batch-norm statistics."""
+    parameters = [parameter.requires_grad_() for parameter in implants.parameters()]
+    optimizer = torch.optim.AdamW(
+        parameters, lr=config.implant_learning_rate, weight_decay=config.implant_weight_decay, fused=False
+    )
+    for _ in range(config.implant_epochs):
+        optimizer.zero_grad()
+        implant, _ = naive_implants(implants, 0, base_maps)
+        naive_loss(torch.cat([phi[0], implant], -1), labels, config, groups).backward()
+        optimizer.step()
+    with torch.no_grad():
+        return naive_implants(implants, 0, base_maps)[1]

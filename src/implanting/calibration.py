@@ -88,7 +88,7 @@ def calibrate(
 def calibration_error(
     probabilities: Float[Tensor, "image way"], labels: Int[Tensor, " image"], bins: int = 15
 ) -> float:
-    """Expected calibration error: the mean gap between confidence and accuracy over bins of equal width (Guo et al.)."""
+    """Expected calibration error (Guo et al. 2017): the mean gap between confidence and accuracy, over equal bins."""
     confidence, answers = probabilities.max(-1)
     right = (answers == labels).double()
     which = (confidence * bins).long().clamp_max(bins - 1)

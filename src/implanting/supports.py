@@ -80,7 +80,7 @@ class Fitted:
     implants: Implants | None = None
 
     @torch.no_grad()
-    def scores(self, base_maps: list[Maps], phi: PooledMaps) -> Float[Tensor, "task image pooled way"]:
+    def scores(self, base_maps: list[Maps], phi: PooledMaps) -> Float[Tensor, "task image asked way"]:
         """s_tau of queries of each task with its prototypes, at each of the query's locations."""
         wide = widened(self.implants, base_maps, phi)
         return scaled_cosine(pool(wide, self.classify.query_pooling), self.prototypes[:, None], self.classify.tau)

@@ -126,6 +126,39 @@ def test_evaluate_base_and_both(
     assert row["method"].startswith(method)
 
 
+IMPLANTS = ["--implants", "--implant-channels", "2", "--implant-epochs", "2"]
+
+
+def test_evaluate_implants_in_views_with_a_decision(base: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shape = ["--split", "val", "--way", "3", "--shot", "1", "3", "--queries", "4", "--tasks", "5"]
+    flags = ["--support-views", "2", "--adapt-views", "2", "--implant-decision", "held-out", "--json"]
+    assert main(["evaluate", "--base", str(base), "--data", str(data), *shape, *IMPLANTS, *flags]) == 0
+    rows = last_json(capsys)["results"]
+    assert [(row["method"], row["shot"], "gain" in row) for row in rows] == [
+        ("prototypes (gap/dense)", 1, False),
+        ("prototypes (gap/dense)", 3, False),
+        ("prototypes (gap/dense, 2 views)", 1, True),
+        ("prototypes (gap/dense, 2 views)", 3, True),
+        ("implants (gap/dense, 2 views)", 1, True),
+        ("implants (gap/dense, 2 views)", 3, True),
+        ("implants where they help (gap/dense, 2 views)", 3, True),
+    ]
+
+
+def test_evaluate_says_that_one_view_of_one_support_trains_no_implants(
+    base: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shape = ["--split", "val", "--way", "3", "--shot", "1", "2", "--queries", "4", "--tasks", "5"]
+    assert main(["evaluate", "--base", str(base), "--data", str(data), *shape, *IMPLANTS]) == 0
+    printed = capsys.readouterr()
+    assert "1-shot: implants cannot be trained" in printed.err
+    assert "gain, paired" in printed.out
+    assert (
+        main(["evaluate", "--base", str(base), "--data", str(data), "--classes", "both", "--support-views", "2"]) == 2
+    )
+    assert "--support-views" in capsys.readouterr().err
+
+
 def test_base_and_both_need_images_that_were_not_trained_on(
     base: Path, base_with_hold_out: Path, data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -274,8 +307,9 @@ def test_unknown_verbs_and_flags_end_with_status_2() -> None:
     implanting(sys.executable, "-m", "implanting", "pretrain", "--colour", status=2)
 
 
-def test_the_demo_prints_its_table(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo", "--tasks", "24", "--json"]) == 0
+def test_the_demo_prints_its_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["demo", "--tasks", "24", "--json", "--heat-map", str(tmp_path / "map.png")]) == 0
+    assert (tmp_path / "map.png").stat().st_size > 1000
     rows = last_json(capsys)["results"]
     assert [row["shot"] for row in rows] == [1, 5, 10, 1, 5, 10, 5, 10]
     assert all(row["mean"] > 0.3 for row in rows)  # chance is 0.2

@@ -18,7 +18,7 @@ from implanting.implants import Implants, new_implants
 from implanting.inference import PrototypeClassifier
 from implanting.networks import c128f, resnet12
 from toys import coloured, same, seeded, toy_base
-from twins import naive_implants, naive_loss, naive_scores
+from twins import naive_adapt, naive_implants, naive_loss, naive_scores
 
 TAIL, SIZES = resnet12(1).tail, ((4, 5),) * 3
 """Maps of 4 channels, then 8, at 4 x 5 locations, pooled to 2 x 2."""
@@ -88,21 +88,6 @@ def test_loss_is_the_sum_over_tasks_of_each_tasks_mean(support, query):
     torch.testing.assert_close(loss_of(phi, implant[:, :, :4, :3], UNEVEN, config), expected, rtol=1e-5, atol=1e-5)
 
 
-def naive_adapt(maps: list[Tensor], phi: Tensor, labels: Tensor, config: ImplantConfig, task: int) -> Implants:
-    """One task's implants by convolutions, loops and AdamW."""
-    implants = new_implants(TAIL, SIZES, config.implant_channels, generators(task))
-    parameters = [parameter.requires_grad_() for parameter in implants.parameters()]
-    optimizer = torch.optim.AdamW(
-        parameters, lr=config.implant_learning_rate, weight_decay=config.implant_weight_decay, fused=False
-    )
-    for _ in range(config.implant_epochs):
-        optimizer.zero_grad()
-        implant, _ = naive_implants(implants, 0, maps)
-        naive_loss(torch.cat([phi[0], implant], -1), labels, config).backward()
-        optimizer.step()
-    return implants
-
-
 @pytest.mark.parametrize(("support", "query"), [("gap", "gap"), ("gmp", "dense")])
 def test_adapting_equals_training_by_convolutions_and_loops(support, query):
     maps, phi = drawn(UNEVEN, tasks=2)
@@ -111,9 +96,9 @@ def test_adapting_equals_training_by_convolutions_and_loops(support, query):
     answers = queries_by(implants, [part[:2] for part in QUERIES])
     for task in range(2):
         alone = [part[task : task + 1] for part in maps]
-        twin = naive_adapt(alone, phi[task : task + 1], UNEVEN, config, task)
+        twin = new_implants(TAIL, SIZES, config.implant_channels, generators(task))
+        statistics = naive_adapt(twin, alone, phi[task : task + 1], UNEVEN, config)
         with torch.no_grad():
-            _, statistics = naive_implants(twin, 0, alone)
             expected, _ = naive_implants(twin, 0, [part[task : task + 1] for part in QUERIES], statistics)
         torch.testing.assert_close(answers[task], expected, rtol=1e-5, atol=1e-5)
 

@@ -8,11 +8,12 @@ from typing import Annotated
 import tyro
 
 from implanting.classifier import FewShotClassifier
-from implanting.commands.parsing import as_label, parse
+from implanting.commands.parsing import parse
 from implanting.config import RunConfig, require
 from implanting.console import print_text
 from implanting.distributed import set_threads
 from implanting.heatmap import MapKind
+from implanting.labels import from_text
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def main(arguments: Sequence[str]) -> int:
     require(command.finer >= 1, "finer", command.finer, "1 or more")
     set_threads(command.run.threads)
     classifier = FewShotClassifier.load(command.file, base=command.base)
-    label = None if command.label is None else as_label(command.label, classifier.classes_)
+    label = None if command.label is None else from_text(command.label, classifier.classes_)
     explanation = classifier.explain(command.image, label, top=command.top, kind=command.kind, finer=command.finer)
     explanation.save(command.out)
     shown = ", ".join(

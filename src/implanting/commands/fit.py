@@ -13,12 +13,13 @@ import tyro
 from implanting import __version__
 from implanting.checkpoint import check_destination
 from implanting.classifier import FewShotClassifier
-from implanting.commands.parsing import as_label, parse
+from implanting.commands.parsing import parse
 from implanting.config import ClassifierConfig, RunConfig
 from implanting.console import print_document, print_table, say, show_progress
 from implanting.distributed import set_threads
 from implanting.errors import ConfigError, ImplantsKept
 from implanting.images import find_images, inspect_folder
+from implanting.labels import from_text
 
 SHOWN = 30
 """Classes listed; more are counted."""
@@ -93,7 +94,7 @@ def changed(command: Fit) -> FewShotClassifier:
         for text in command.add:
             add(classifier, text)
         for label in command.remove:
-            classifier.remove_class(as_label(label, classifier.classes_))
+            classifier.remove_class(from_text(label, classifier.classes_))
     if command.refit:
         classifier.refit()
     elif caught:
@@ -106,7 +107,7 @@ def add(classifier: FewShotClassifier, text: str) -> None:
     name, separator, images = text.partition("=")
     if not (name and separator and images):
         raise ConfigError(f"--add {text}: needed is CLASS=IMAGES, such as elm=elm-photos/")
-    label, paths = as_label(name, classifier.classes_), find_images([images])
+    label, paths = from_text(name, classifier.classes_), find_images([images])
     if label in classifier.classes_.tolist():
         classifier.add_images(paths, [label] * len(paths))
     else:
