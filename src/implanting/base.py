@@ -26,6 +26,7 @@ from implanting.classifiers import CosineClassifier
 from implanting.config import IMPLANTED_BLOCKS, DataConfig, Pooling
 from implanting.efficientnet import EfficientNetLite0, build_lite0, renamed
 from implanting.errors import CheckpointError, ConfigError
+from implanting.folding import folded
 from implanting.images import Normalisation, Preprocessing
 from implanting.networks import Network
 from implanting.own_module import ImplantedModule, ModuleNetwork
@@ -68,6 +69,7 @@ class BaseNetwork:
         self.description = description
         """What stage 1 told of its training; None for a network that this project did not train."""
         self._tau = tau
+        self._quick: tuple[EmbeddingNetwork, EmbeddingNetwork] | None = None
 
     @classmethod
     def from_training(
@@ -188,9 +190,17 @@ class BaseNetwork:
         """Where the network computes."""
         return next((parameter.device for parameter in self.network.parameters()), torch.device("cpu"))
 
+    @property
+    def quick(self) -> EmbeddingNetwork:
+        """The network that computes: a copy with batch norm folded into the convolutions, made when first needed."""
+        if self._quick is None or self._quick[0] is not self.network:
+            self._quick = self.network, folded(self.network, self.image_size)
+        return self._quick[1]
+
     def to(self, device: str) -> "BaseNetwork":
         """Moved to a device, in place, as torch's modules are."""
         self.network.to(device)
+        self._quick = None
         if self.classifier is not None:
             self.classifier.to(device)
         return self
@@ -208,7 +218,7 @@ class BaseNetwork:
     ) -> Float[Tensor, "image location dim"]:
         """phi of each image, on the network's device."""
         self.map_size(*images.shape[1:3])
-        return embed(self.network, self.normalisation, images, self.device, progress)
+        return embed(self.quick, self.normalisation, images, self.device, progress)
 
     @torch.no_grad()
     def activations(
@@ -216,7 +226,7 @@ class BaseNetwork:
     ) -> tuple[list[Float[Tensor, "image _ _ _"]], Float[Tensor, "image dim out_rows out_columns"]]:
         """The base maps that the tail's layers read, and phi as a map."""
         self.map_size(*images.shape[1:3])
-        return self.network.activations(self.normalisation(images.to(self.device)))
+        return self.quick.activations(self.normalisation(images.to(self.device)))
 
     @property
     def parameters(self) -> int:

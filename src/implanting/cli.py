@@ -29,6 +29,7 @@ VERBS = {
     "predict": "the class of each of many images",
     "score": "accuracy on labelled images, with a report",
     "explain": "where an image looks like a class, as a heat map",
+    "export": "a classifier as one ONNX file, which runs without PyTorch",
     "demo": "train and test on handwritten digits, in under three minutes",
     "pretrain": "stage 1: train a base network on base classes",
     "evaluate": "few-shot accuracy of a base network on novel classes",
