@@ -143,9 +143,13 @@ def implant_method(
     if base.description.config.pooling == "flatten":
         raise ConfigError("implants need a base trained with dense, gap or gmp; this one was trained with flatten")
     classify = prototype_classifier(base.description.config.pooling, config.implant_tau, pooling)
+    return ImplantMethod(activations, base.network.tail, classify, config, seed, tasks_together(activations))
+
+
+def tasks_together(activations: Activations) -> int:
+    """How many tasks to adapt in one step."""
     numbers = sum(maps.shape[1] * maps.shape[2] for maps in activations.base_maps)
-    together = max(8, min(64, TOGETHER // numbers))
-    return ImplantMethod(activations, base.network.tail, classify, config, seed, together)
+    return max(8, min(64, TOGETHER // numbers))
 
 
 def base_class_method(
@@ -172,12 +176,9 @@ def evaluate_tasks(
     starts = range(0, len(tasks), method.tasks_at_once)
     rank, size = group()
     mine = starts[rank::size]
-    parts = [
-        (start, *method(tasks[start : start + method.tasks_at_once]))
-        for start in progress(mine, f"{config.shot}-shot tasks", len(mine))
-    ]
     right, confusion = torch.zeros(len(tasks), dtype=torch.float64), torch.zeros(classes**2, dtype=torch.int64)
-    for start, truth, given in parts:
+    for start in progress(mine, f"{config.shot}-shot tasks", len(mine)):
+        truth, given = method(tasks[start : start + method.tasks_at_once])
         right[start : start + len(truth)] = (truth == given).double().mean((1, 2))
         confusion += torch.bincount((truth * classes + given).flatten(), minlength=classes**2)
     return Result(
