@@ -143,13 +143,9 @@ def implant_method(
     if base.description.config.pooling == "flatten":
         raise ConfigError("implants need a base trained with dense, gap or gmp; this one was trained with flatten")
     classify = prototype_classifier(base.description.config.pooling, config.implant_tau, pooling)
-    return ImplantMethod(activations, base.network.tail, classify, config, seed, tasks_together(activations))
-
-
-def tasks_together(activations: Activations) -> int:
-    """How many tasks to adapt in one step."""
     numbers = sum(maps.shape[1] * maps.shape[2] for maps in activations.base_maps)
-    return max(8, min(64, TOGETHER // numbers))
+    together = max(8, min(64, TOGETHER // numbers))
+    return ImplantMethod(activations, base.network.tail, classify, config, seed, together)
 
 
 def base_class_method(

@@ -73,7 +73,7 @@ def compare(locations: int, tasks: int, loop_tasks: int, rounds: int, progress: 
     }
 
 
-def linear_growth(rounds: int, locations: int = 4, progress: Progress = silent) -> list[dict[str, Any]]:
+def linear_growth(locations: int, rounds: int, progress: Progress = silent) -> list[dict[str, Any]]:
     """Eight times the tasks, and eight times the images to pool and normalise."""
     phi = random_features(locations)
     method = PrototypeMethod(phi, CLASSIFY)

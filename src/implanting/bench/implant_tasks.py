@@ -6,7 +6,7 @@ from implanting.activations import Activations
 from implanting.base import build
 from implanting.config import ImplantConfig, NetworkConfig, PretrainConfig, TaskConfig
 from implanting.datasets import ImageSet
-from implanting.evaluation import evaluate_tasks, tasks_together
+from implanting.evaluation import evaluate_tasks
 from implanting.inference import PrototypeClassifier
 from implanting.methods import ImplantMethod
 from implanting.networks import Network
@@ -43,6 +43,6 @@ def evaluate_some(images: int, size: int, width: int, tasks: int) -> int:
     image_set = ImageSet(pixels, torch.arange(images) % CLASSES, names, "noise", "as stored")
     config = TaskConfig(way=5, shot=5, queries=30, tasks=tasks)
     classify, implants = PrototypeClassifier("gap", "dense", 10.0), ImplantConfig(implant_epochs=2)
-    method = ImplantMethod(activations, network.tail, classify, implants, 0, tasks_together(activations))
+    method = ImplantMethod(activations, network.tail, classify, implants, seed=0, tasks_at_once=8)  # as at width 64
     evaluate_tasks(method, draw_tasks(image_set, config), config, CLASSES)
     return sum(array.nbytes for array in (*activations.base_maps, activations.phi))

@@ -166,7 +166,7 @@ class Evaluate:
         """A row for each number of locations; growth."""
         shape = (self.tasks, self.loop_tasks, self.rounds)
         rows = [evaluate.compare(number, *shape, show_progress) for number in self.locations]
-        return rows, {"growth": evaluate.linear_growth(self.rounds, min(self.locations), show_progress)}
+        return rows, {"growth": evaluate.linear_growth(max(self.locations), self.rounds, show_progress)}
 
     def show(self, rows: list[dict[str, Any]], once: dict[str, Any]) -> None:
         """The tables."""
