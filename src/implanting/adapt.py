@@ -22,7 +22,7 @@ from torch import Generator, Tensor
 
 from implanting.config import ImplantConfig
 from implanting.errors import DataError
-from implanting.implants import Implants, Maps, PooledMaps, new_implants
+from implanting.implants import BaseMaps, Implants, Maps, PooledMaps, new_implants
 from implanting.similarity import pool
 from implanting.tail import Sizes, Tail
 
@@ -116,7 +116,7 @@ def leave_one_out_loss(
 
 
 def adapt(
-    base_maps: list[Maps],
+    base_maps: BaseMaps,
     phi: PooledMaps,
     labels: Int[Tensor, " image"],
     tail: Tail,

@@ -1,21 +1,35 @@
 """`BaseNetwork`: a frozen network with its preprocessing, whatever network it is and wherever its weights came from."""
 
+import copy
+import dataclasses
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float, UInt8
-from torch import Tensor
+from torch import Tensor, nn
 
+from implanting.bundled import (
+    FC100,
+    IMAGENET,
+    IMAGENET_POOLING,
+    IMAGENET_PREPROCESSING,
+    IMAGENET_TAU,
+    fc100_file,
+    imagenet_weights,
+)
 from implanting.checkpoint import read_checkpoint
 from implanting.classifiers import CosineClassifier
-from implanting.config import DataConfig, Pooling
-from implanting.errors import ConfigError
+from implanting.config import IMPLANTED_BLOCKS, DataConfig, Pooling
+from implanting.efficientnet import EfficientNetLite0, build_lite0, renamed
+from implanting.errors import CheckpointError, ConfigError
+from implanting.folding import folded
 from implanting.images import Normalisation, Preprocessing
 from implanting.networks import Network
+from implanting.own_module import ImplantedModule, ModuleNetwork
 from implanting.progress import Progress, silent
 from implanting.similarity import locations
 from implanting.tail import Tail
@@ -27,13 +41,16 @@ BATCH = 128
 PIXELS = 2**20
 """Pixels that go through the network at once, at most, unless one image has more."""
 
+EmbeddingNetwork = Network | EfficientNetLite0 | ModuleNetwork
+"""All have `tail`, `dim`, `map_size`, and `activations` beside `forward`."""
+
 
 class BaseNetwork:
     """A network in evaluation mode whose weights no longer change, and the way into it for uint8 images."""
 
     def __init__(
         self,
-        network: Network,
+        network: EmbeddingNetwork,
         preprocessing: Preprocessing,
         *,
         name: str,
@@ -52,6 +69,7 @@ class BaseNetwork:
         self.description = description
         """What stage 1 told of its training; None for a network that this project did not train."""
         self._tau = tau
+        self._quick: tuple[EmbeddingNetwork, EmbeddingNetwork] | None = None
 
     @classmethod
     def from_training(
@@ -68,11 +86,53 @@ class BaseNetwork:
             description=description,
         )
 
+    @classmethod
+    def from_module(
+        cls,
+        module: nn.Module,
+        preprocessing: Preprocessing,
+        *,
+        name: str | None = None,
+        pooling: Literal["dense", "gap", "gmp"] = "gap",
+        tau: float | None = None,
+        tail: Sequence[ImplantedModule] = (),
+        prefix_tokens: int = 0,
+        method: str = "forward",
+    ) -> "BaseNetwork":
+        """A frozen copy of one's own torch module that ends in a map [n, d, h, w] or in tokens [n, tokens, d].
+
+        `tail` names the convolutions beside which implants stand; without it prototypes and dense queries work, but not
+        implants. `prefix_tokens` stand before the locations (1 for the class token of a vision transformer), `method`
+        is the one that gives the map (`"forward_features"` in timm). Where `tau` is None, `with_tau_from` chooses one.
+        """
+        network = ModuleNetwork(copy.deepcopy(module), preprocessing.image_size, tail, prefix_tokens, method)
+        return cls(network, preprocessing, name=name or type(module).__name__, pooling=pooling, tau=tau)
+
+    def with_tau(self, tau: float) -> "BaseNetwork":
+        """The same network, its weights shared, with another scale of the cosine."""
+        if self.classifier is not None:
+            raise ConfigError(f"{self.name} has learned its tau; another one can be set for networks that have not")
+        other = copy.copy(self)
+        other._tau = tau
+        return other
+
+    def with_implanted_blocks(self, blocks: int) -> "BaseNetwork":
+        """The same network, its weights shared, with implants beside its head and this many of its last blocks."""
+        if not isinstance(self.network, EfficientNetLite0):
+            raise ConfigError(f"the implanted layers of {self.name} are given: only {IMAGENET} offers a choice")
+        other = copy.copy(self)
+        other.network = copy.copy(self.network)
+        other.network.implant_in(blocks)
+        return other
+
     @property
     def tau(self) -> float:
         """The scale of the cosine: learned in training, or chosen on validation images."""
         if self._tau is None:
-            raise ConfigError(f"{self.name} has no tau, the scale of the cosine: give tau=... with the network")
+            raise ConfigError(
+                f"{self.name} has no tau, the scale of the cosine: give tau=... with the network, or choose one on "
+                "images of other classes by with_tau_from(base, image_set)"
+            )
         return self._tau
 
     @property
@@ -130,9 +190,17 @@ class BaseNetwork:
         """Where the network computes."""
         return next((parameter.device for parameter in self.network.parameters()), torch.device("cpu"))
 
+    @property
+    def quick(self) -> EmbeddingNetwork:
+        """The network that computes: a copy with batch norm folded into the convolutions, made when first needed."""
+        if self._quick is None or self._quick[0] is not self.network:
+            self._quick = self.network, folded(self.network, self.image_size)
+        return self._quick[1]
+
     def to(self, device: str) -> "BaseNetwork":
         """Moved to a device, in place, as torch's modules are."""
         self.network.to(device)
+        self._quick = None
         if self.classifier is not None:
             self.classifier.to(device)
         return self
@@ -150,7 +218,7 @@ class BaseNetwork:
     ) -> Float[Tensor, "image location dim"]:
         """phi of each image, on the network's device."""
         self.map_size(*images.shape[1:3])
-        return embed(self.network, self.normalisation, images, self.device, progress)
+        return embed(self.quick, self.normalisation, images, self.device, progress)
 
     @torch.no_grad()
     def activations(
@@ -158,7 +226,7 @@ class BaseNetwork:
     ) -> tuple[list[Float[Tensor, "image _ _ _"]], Float[Tensor, "image dim out_rows out_columns"]]:
         """The base maps that the tail's layers read, and phi as a map."""
         self.map_size(*images.shape[1:3])
-        return self.network.activations(self.normalisation(images.to(self.device)))
+        return self.quick.activations(self.normalisation(images.to(self.device)))
 
     @property
     def parameters(self) -> int:
@@ -191,6 +259,8 @@ class BaseNetwork:
     def fingerprint(self) -> str:
         """SHA-256 of the weights and the normalisation: equal for networks that compute the same."""
         digest = hashlib.sha256(repr(self.normalisation).encode())
+        if isinstance(self.network, ModuleNetwork):
+            digest.update(repr(self.network).encode())  # the same weights may serve other modules
         for name, value in self.tensors.items():
             digest.update(name.encode() + value.cpu().contiguous().numpy().tobytes())
         return digest.hexdigest()
@@ -204,7 +274,7 @@ def batches_of(images: UInt8[Tensor, "image height width 3"]) -> tuple[UInt8[Ten
 
 @torch.inference_mode()
 def embed(
-    network: Network,
+    network: EmbeddingNetwork,
     normalisation: Normalisation,
     images: UInt8[Tensor, "image height width 3"],
     device: torch.device,
@@ -218,24 +288,60 @@ def embed(
     return torch.cat(parts)
 
 
+def imagenet_base() -> BaseNetwork:
+    """EfficientNet-Lite0 with its ImageNet weights, its tau chosen on images of flowers (docs/lab-log.md)."""
+    network = build_lite0(renamed(imagenet_weights()), IMPLANTED_BLOCKS)
+    return BaseNetwork(network, IMAGENET_PREPROCESSING, name=IMAGENET, pooling=IMAGENET_POOLING, tau=IMAGENET_TAU)
+
+
 def base_document(base: BaseNetwork) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """All that another file needs to hold in order to embed a base network: a JSON document and tensors."""
-    if base.description is None:
-        raise ConfigError(f"{base.name} cannot be embedded in a file: save slim, and give the network again on loading")
-    return base.description.document(), base.tensors
+    if base.description is not None:
+        return base.description.document(), base.tensors
+    if not isinstance(base.network, EfficientNetLite0):
+        raise ConfigError(
+            f"{base.name} is a network of your own, which a file cannot hold: save slim, and give it again on loading"
+        )
+    facts = {"tau": base.tau, "pooling": base.pooling, "implanted_blocks": base.network.implanted_blocks}
+    return {"origin": IMAGENET, **facts, **dataclasses.asdict(base.preprocessing)}, base.tensors
 
 
 def base_from_document(
     document: Mapping[str, Any], tensors: Mapping[str, Tensor], path: str | Path = "the base network"
 ) -> BaseNetwork:
     """The inverse of `base_document`; further entries and tensors are left alone. `path` names it in errors."""
+    if (origin := document.get("origin")) is not None:
+        if origin != IMAGENET:
+            raise CheckpointError(
+                f"{path} holds a base of the kind '{origin}', unknown to this version: update implanting"
+            )
+        return lite0_from_document(document, tensors, path)
     description = read_description(document, path)
     network, classifier = build(description.config, len(description.class_names), description.image_size)
     load_weights(network, classifier, tensors, path)
     return BaseNetwork.from_training(network, classifier, description)
 
 
+def lite0_from_document(document: Mapping[str, Any], tensors: Mapping[str, Tensor], path: str | Path) -> BaseNetwork:
+    """EfficientNet-Lite0 as a file holds it."""
+    prefix = "network."
+    own = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+    try:
+        network = build_lite0(own, document["implanted_blocks"])
+        height, width = document["image_size"]
+        mean, std = (tuple(document["normalisation"][name]) for name in ("mean", "std"))
+        preprocessing = Preprocessing((height, width), Normalisation(mean, std), document["resizing"])
+        return BaseNetwork(
+            network, preprocessing, name=IMAGENET, pooling=document["pooling"], tau=float(document["tau"])
+        )
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:100]
+        raise CheckpointError(f"{path} is damaged: its base network cannot be read ({reason}); copy it anew") from error
+
+
 def load_base(path: str | Path, device: str = "cpu") -> BaseNetwork:
-    """The base network of a file; no flags are needed."""
-    base = base_from_document(*read_checkpoint(Path(path), KIND), path)
-    return base.to(device)
+    """The base network of a file, or one that is there by name: "efficientnet-lite0" (ImageNet) or "fc100"."""
+    if str(path) == IMAGENET:
+        return imagenet_base().to(device)
+    file = fc100_file() if str(path) == FC100 else Path(path)
+    return base_from_document(*read_checkpoint(file, KIND), file).to(device)

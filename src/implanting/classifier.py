@@ -317,7 +317,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] #
         if label is not None:
             class_numbers(np.array([label]), self.classes_)
         explanation = explain(self.learned_, image, self.size_, self.classes_.tolist(), kind, finer)
-        return explanation.top(top) if label is None else explanation.of(label)
+        return explanation.top(top) if label is None else explanation.only([label])
 
     def save(self, path: str | Path, *, slim: bool = False) -> None:
         """Write the classifier as one safe file; a slim one refers to its base network instead of holding it."""

@@ -43,7 +43,7 @@ def save_classifier(classifier: "FewShotClassifier", path: Path, slim: bool) -> 
     learned, base = classifier.learned_, classifier.base_
     described, base_tensors = (None, {}) if slim else base_document(base)
     found_as = str(classifier.base) if slim and not isinstance(classifier.base, BaseNetwork) else None
-    document = {
+    document: dict[str, Any] = {
         "classes": plain_labels(classifier.classes_),
         "dtype": classifier.classes_.dtype.str,
         "settings": plain_settings(classifier),

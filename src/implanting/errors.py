@@ -34,6 +34,14 @@ class CheckpointError(ImplantingError):
     """A file that is not a checkpoint of ours, is damaged, or is of a newer format."""
 
 
+class ExportError(ImplantingError):
+    """A classifier that cannot be exported, or whose export does not compute the same."""
+
+
+class MissingExtra(ImplantingError):
+    """A package that is not installed with the core; the message names the command that installs it."""
+
+
 class SplitMissing(DataError):
     """A split that is not there, where others of the data set are."""
 

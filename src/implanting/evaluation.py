@@ -140,8 +140,9 @@ def can_adapt(shot: int, config: ImplantConfig) -> bool:
 
 
 def decides(shot: int, config: ImplantConfig) -> bool:
-    """Whether each task is to decide for itself, and has a second image of each class to hold out."""
-    return shot > 1 and config.implant_decision == "held-out"
+    """Whether each task is to decide for itself, and keeps enough to train on when some supports are held out."""
+    kept = shot - -(-shot // min(shot, config.decision_folds))
+    return config.implant_decision == "held-out" and kept > 0 and can_adapt(kept, config)
 
 
 def prototype_method(

@@ -29,6 +29,8 @@ EPSILON = 1e-5
 
 Maps = Float[Tensor, "task image location _"]
 PooledMaps = Float[Tensor, "task image pooled _"]
+BaseMaps = list[Float[Tensor, "task image _ _"]]
+"""Maps of several sizes."""
 
 
 @dataclass
@@ -52,7 +54,7 @@ class Implant:
         weights = [self.base_weight, self.implant_weight, self.gamma, self.beta]
         return [weight for weight in weights if weight is not None]
 
-    def __call__(self, base: Maps, implant: Maps | None, size: tuple[int, int], fix: bool) -> Maps:
+    def __call__(self, base: Maps, implant: Maps | None, size: tuple[int, int], fix: bool) -> PooledMaps:
         """Convolution and batch norm, with the statistics of these images unless they were fixed before."""
         spread = base.flatten(1, 2) @ self.base_weight
         if self.implant_weight is not None and implant is not None:
@@ -77,12 +79,12 @@ class Implants:
         """What is trained: all of it."""
         return [parameter for implant in self.layers for parameter in implant.parameters()]
 
-    def __call__(self, base_maps: list[Maps], fix: bool = False) -> PooledMaps:
+    def __call__(self, base_maps: BaseMaps, fix: bool = False) -> PooledMaps:
         """The implant part of phi_wide for images of each task, from the base activations that the tail reads.
 
         With `fix`, the batch-norm statistics of these images are kept and serve all later calls.
         """
-        outputs: list[Maps] = []
+        outputs: BaseMaps = []
         for layer, implant in zip(self.tail.layers, self.layers, strict=True):
             size = self.sizes[layer.reads]
             below = None if layer.below is None else outputs[layer.below]
@@ -133,7 +135,7 @@ def new_implants(tail: Tail, sizes: Sizes, channels: int, generators: list[Gener
 
 def implant_tensors(implants: Implants) -> dict[str, Tensor]:
     """Trained implants, a tensor a name: `2.gamma`."""
-    tensors = {}
+    tensors: dict[str, Tensor] = {}
     for number, implant in enumerate(implants.layers):
         variance, mean = implant.statistics or (None, None)
         parts = {"base_weight": implant.base_weight, "implant_weight": implant.implant_weight}

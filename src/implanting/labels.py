@@ -59,3 +59,8 @@ def class_numbers(labels: np.ndarray, classes: np.ndarray) -> Int[Tensor, " imag
 def some(labels: Sequence[Hashable], most: int = 8) -> str:
     """A few labels for a message."""
     return ", ".join(map(repr, labels[:most])) + (f" and {len(labels) - most} more" if len(labels) > most else "")
+
+
+def from_text(text: str, classes: np.ndarray) -> Any:
+    """A label that was typed, as the classes have them: a number where they are numbers."""
+    return int(text) if classes.dtype.kind in "iu" and text.lstrip("-").isdigit() else text

@@ -26,9 +26,10 @@ from implanting.datasets import ImageSet
 from implanting.distributed import choose_device, process_group, rank, restarted, share, synchronise, world_size
 from implanting.errors import ConfigError
 from implanting.optimisation import schedule
-from implanting.run import FewShotTest, Run, StageOne, check_output, prepare
+from implanting.run import Run, StageOne, check_output, prepare
 from implanting.run import resume as resume_run
 from implanting.similarity import probabilities
+from implanting.validation import FewShotTest
 
 Observer = Callable[[Mapping[str, Any]], None]
 """Told of a run's events: mappings with `event` (started, step, validation, stopped, finished) and its figures."""
@@ -86,6 +87,8 @@ def train(run: Run, out: Path, observe: Observer, stop: Callable[[], bool]) -> N
         if time.monotonic() - saved > run.config.save_every and run.step < run.steps:
             run.save(out)
             saved = time.monotonic()
+    if run.validation is not None and run.step == run.steps:
+        run.calibration = run.validation.calibration(run.model.network, run.model.classifier.tau.item()).document()
     run.save(out)
     observe({"event": "finished" if run.step == run.steps else "stopped", "step": run.step, "seconds": run.seconds})
 

@@ -38,7 +38,7 @@ class Share(NamedTuple):
         total, mean, square = self.total, self.mean, Z**2
         centre = (mean + square / (2 * total)) / (1 + square / total)
         half = Z / (1 + square / total) * math.sqrt(mean * (1 - mean) / total + square / (4 * total**2))
-        return max(0.0, centre - half), min(1.0, centre + half)
+        return min(mean, max(0.0, centre - half)), max(mean, min(1.0, centre + half))  # exact at the ends
 
     def __str__(self) -> str:
         low, high = self.interval

@@ -9,10 +9,12 @@ The last implant's output stands beside phi. ResNet-12's last block, C128F's and
 described so, and so is the end of a user's own network.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from implanting.errors import ConfigError
+from implanting.shifts import strided
 
 Activation = Literal["swish", "relu", "relu6"]
 
@@ -60,3 +62,28 @@ class Tail:
     def maps(self) -> int:
         """How many base maps the layers read."""
         return 1 + max(layer.reads for layer in self.layers)
+
+
+def check_sizes(tail: Tail, sizes: Sequence[tuple[int, int]], phi: tuple[int, int]) -> None:
+    """Refuse a tail whose implants would not fit the maps beside which they stand, or phi."""
+    outputs: list[tuple[int, int]] = []
+    for number, layer in enumerate(tail.layers):
+        size = sizes[layer.reads]
+        if layer.below is not None and outputs[layer.below] != size:
+            raise ConfigError(unfit(number, f"the implant below it has {of(outputs[layer.below])}", size))
+        summed = strided(size, layer.stride)
+        if layer.adds is not None and outputs[layer.adds] != summed:
+            raise ConfigError(unfit(number, f"what it adds has {of(outputs[layer.adds])}", summed))
+        outputs.append((summed[0] // layer.pool, summed[1] // layer.pool))
+    if outputs[-1] != phi:
+        raise ConfigError(unfit(len(outputs) - 1, f"its output has {of(outputs[-1])}", phi))
+
+
+def unfit(number: int, found: str, needed: tuple[int, int]) -> str:
+    """What is wrong with the sizes of a described tail."""
+    return f"implanted layer {number}: {found}, but {of(needed)} are needed: describe its pool, below and adds"
+
+
+def of(size: tuple[int, int]) -> str:
+    """A size for people."""
+    return f"{size[0]} x {size[1]} locations"

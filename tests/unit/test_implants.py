@@ -5,8 +5,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from implanting.efficientnet import EfficientNetLite0
 from implanting.implants import Implants, new_implants
 from implanting.networks import c128f, resnet12
+from implanting.shifts import strided
 from implanting.tail import Sizes, Tail
 from toys import seeded
 from twins import naive_implants
@@ -23,7 +25,17 @@ def without_shortcut(tail: Tail) -> Tail:
     return Tail((*tail.layers[:2], replace(last, activation=shortcut.activation, pool=shortcut.pool)))
 
 
-TAILS = {"resnet12": RESIDUAL, "no shortcut": without_shortcut(RESIDUAL), "c128f": c128f(4).tail}
+LITE0 = {blocks: EfficientNetLite0(blocks).tail for blocks in (0, 1, 5)}
+"""The head alone; the last block; residual blocks and one with a stride too."""
+
+TAILS = {
+    "resnet12": RESIDUAL,
+    "no shortcut": without_shortcut(RESIDUAL),
+    "c128f": c128f(4).tail,
+    "lite0's head": LITE0[0],
+    "lite0": LITE0[1],
+    "lite0 with a stride": LITE0[5],
+}
 
 
 def maps_for(tail: Tail, tasks: int, images: int, seed: int = 0) -> list[Tensor]:
@@ -31,13 +43,19 @@ def maps_for(tail: Tail, tasks: int, images: int, seed: int = 0) -> list[Tensor]
     channels = {layer.reads: layer.channels for layer in tail.layers}
     generator = seeded(seed)
     return [
-        torch.randn(tasks, images, SIZE[0] * SIZE[1], channels[number], generator=generator) + 0.5
-        for number in sorted(channels)
+        torch.randn(tasks, images, math.prod(size), channels[number], generator=generator) + 0.5
+        for number, size in enumerate(sizes(tail))
     ]
 
 
 def sizes(tail: Tail) -> Sizes:
-    return (SIZE,) * tail.maps
+    """SIZE for the first map, and for the others what the strides leave of it."""
+    found: dict[int, tuple[int, int]] = {}
+    size = SIZE
+    for layer in tail.layers:
+        size = found.setdefault(layer.reads, size)
+        size = strided(size, layer.stride)
+    return tuple(found[number] for number in range(tail.maps))
 
 
 def unsettled(tail: Tail, tasks: int = 3, channels: int = 6) -> Implants:
@@ -58,7 +76,7 @@ def tail(request):
 def test_each_task_equals_convolutions_of_concatenated_maps(tail):
     implants, maps = unsettled(tail), maps_for(tail, 3, 7)
     together = implants(maps)
-    assert together.shape == (3, 7, 4, 6)
+    assert together.shape[0::3] == (3, 6)
     for task in range(3):
         torch.testing.assert_close(together[task], naive_implants(implants, task, maps)[0], rtol=1e-4, atol=1e-5)
 
@@ -108,8 +126,10 @@ def test_tasks_do_not_mix(tail):
         (resnet12(64).tail, 193_152),
         (without_shortcut(resnet12(64).tail), 189_024),
         (c128f(64).tail, 128 * 9 * 16 + 2 * 16),
+        (LITE0[0], 320 * 16 + 2 * 16),
+        (LITE0[1], 16 * (192 + 9 * (1152 + 16) + (1152 + 16) + (320 + 16)) + 4 * 2 * 16),
     ],
-    ids=TAILS,
+    ids=list(TAILS)[:5],
 )
 def test_parameters_of_a_task(tail, parameters):
     for tasks in (1, 2):

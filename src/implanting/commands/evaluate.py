@@ -43,7 +43,7 @@ class Evaluate:
     """
 
     base: Path
-    """A base network made by `implanting pretrain`."""
+    """A base network: a file made by `implanting pretrain`, efficientnet-lite0 (ImageNet) or fc100."""
     data: Path
     """A data set (docs/data.md)."""
     split: str = "test"
@@ -128,6 +128,9 @@ def novel_classes(command: Evaluate, base: BaseNetwork) -> tuple[str, list[Resul
         for cell in cells
         if cell[1].shot in shots
     ]
+    undecided = [shot for shot in command.shot if not decides(shot, command.adapt)]
+    if command.implants and command.adapt.implant_decision == "held-out" and undecided:
+        say(f"{' and '.join(map(str, undecided))}-shot: too few supports to hold some out and decide from them")
     if command.implants and 1 in command.shot and not can_adapt(1, command.adapt):
         say("1-shot: implants cannot be trained on one support a class; prototypes only (--adapt-views 2 would do it)")
     return title, results

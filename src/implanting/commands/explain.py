@@ -8,12 +8,13 @@ from typing import Annotated
 import tyro
 
 from implanting.classifier import FewShotClassifier
-from implanting.commands.parsing import as_label, parse
+from implanting.commands.parsing import parse
 from implanting.config import RunConfig, require
 from implanting.console import print_text
 from implanting.distributed import set_threads
 from implanting.heatmap import MapKind
 from implanting.heatmap.saving import picture_format
+from implanting.labels import from_text
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     picture_format(command.out)
     set_threads(command.run.threads)
     classifier = FewShotClassifier.load(command.file, base=command.base, device=command.run.device)
-    label = None if command.label is None else as_label(command.label, classifier.classes_)
+    label = None if command.label is None else from_text(command.label, classifier.classes_)
     explanation = classifier.explain(command.image, label, top=command.top, kind=command.kind, finer=command.finer)
     explanation.save(command.out)
     shown = ", ".join(

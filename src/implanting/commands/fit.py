@@ -13,12 +13,13 @@ import tyro
 from implanting import __version__
 from implanting.checkpoint import check_destination
 from implanting.classifier import FewShotClassifier
-from implanting.commands.parsing import as_label, parse
+from implanting.commands.parsing import parse
 from implanting.config import ClassifierConfig, RunConfig
 from implanting.console import print_document, print_table, say, show_progress
 from implanting.distributed import set_threads
 from implanting.errors import ConfigError, ImplantsKept
 from implanting.images import find_images, inspect_folder, undecodable
+from implanting.labels import from_text
 
 SHOWN = 30
 """Classes listed; more are counted."""
@@ -110,7 +111,7 @@ def changed(command: Fit, start: Path) -> FewShotClassifier:
             label, paths = class_and_images(classifier, "--add-images", text, command.skip_bad)
             classifier.add_images(paths, [label] * len(paths))
         for name in command.remove:
-            classifier.remove_class(as_label(name, classifier.classes_))
+            classifier.remove_class(from_text(name, classifier.classes_))
     if command.refit:
         return classifier.refit()
     if classifier.learned_.fitted.implants is not None and (command.add or command.add_images or command.remove):
@@ -144,7 +145,7 @@ def class_and_images(
         for failure in bad:
             say(f"left out: {failure.reason}")
     left_out = {failure.index for failure in bad}
-    return as_label(name, classifier.classes_), [path for at, path in enumerate(paths) if at not in left_out]
+    return from_text(name, classifier.classes_), [path for at, path in enumerate(paths) if at not in left_out]
 
 
 def show(command: Fit, classifier: FewShotClassifier, seconds: float) -> None:

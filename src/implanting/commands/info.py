@@ -1,4 +1,4 @@
-"""`implanting info`: what a checkpoint holds, and what the recipes are."""
+"""`implanting info`: what a checkpoint holds, whether this machine can run it, and what the recipes are."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ import tyro
 from implanting.base import base_document, load_base
 from implanting.checkpoint import FORMAT
 from implanting.commands.parsing import parse
+from implanting.commands.trial import trial
 from implanting.console import describe, print_document, print_table, print_text
 from implanting.errors import ConfigError
 from implanting.recipes import RECIPES
@@ -18,10 +19,13 @@ from implanting.recipes import RECIPES
 
 @dataclass(frozen=True)
 class Info:
-    """What a base network is: its network, classes, data, training and accuracy. Or the recipes of stage 1."""
+    """What a base network is (its network, classes, data, training and accuracy) and whether this machine can run it.
+
+    Or the recipes of stage 1.
+    """
 
     file: Annotated[Path | None, tyro.conf.Positional] = None
-    """A base network made by `implanting pretrain`."""
+    """A base network: a file made by `implanting pretrain`, efficientnet-lite0 (ImageNet) or fc100."""
     recipes: bool = False
     """Describe the recipes instead."""
     json: bool = False
@@ -38,11 +42,13 @@ def main(arguments: Sequence[str]) -> int:
         raise ConfigError("nothing to describe: name a file, or ask for --recipes")
     base = load_base(command.file)
     if command.json:
-        print_document({"format": FORMAT, **base_document(base)[0], "tau": base.tau, "parameters": base.parameters})
+        facts = {"tau": base.tau, "parameters": base.parameters, "machine": trial(base).document()}
+        print_document({"format": FORMAT, **base_document(base)[0], **facts})
         return 0
     rows = [[title, shorten(text, 90)] for title, text in base.summary().items()]
     for last in base.training.get("validation", [])[-1:]:
         rows.append(["validation classes", describe(last)])
+    rows.append(["this machine", str(trial(base))])
     made_by = f"made by implanting {base.description.code_version}" if base.description else ""
     print_table(str(command.file), ["", ""], rows, made_by)
     return 0

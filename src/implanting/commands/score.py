@@ -1,5 +1,6 @@
 """`implanting score`: how often a classifier is right on labelled images, class by class, with a report to look at."""
 
+import dataclasses
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,13 +12,14 @@ import tyro
 
 from implanting import __version__
 from implanting.classifier import Answer, FewShotClassifier
-from implanting.commands.parsing import as_label, parse
+from implanting.commands.parsing import parse
 from implanting.config import RunConfig, require
 from implanting.console import print_document, print_table, say, show_progress
 from implanting.distributed import set_threads
 from implanting.errors import ConfigError
 from implanting.html_report import ScoreReport, Shown, write_report
 from implanting.images import inspect_folder
+from implanting.labels import from_text
 from implanting.scores import NONE, Score, Share, telling
 
 CONFUSIONS = 5
@@ -61,7 +63,7 @@ def main(arguments: Sequence[str]) -> int:
     found = inspect_folder(command.labelled, skip_bad=command.skip_bad, progress=show_progress)
     for remark in found.remarks():
         say(f"{command.labelled}: {remark}")
-    labels = [as_label(label, classifier.classes_) for label in found.labels]
+    labels = [from_text(label, classifier.classes_) for label in found.labels]
     answers, _ = classifier.answers(found.paths, progress=show_progress)
     score = score_of(classifier, labels, answers)
     if command.report is not None:
@@ -114,11 +116,10 @@ def report_of(
 
 
 def shown_image(classifier: FewShotClassifier, label: Any, answer: Answer) -> Shown:
-    """Where the image looks like the best class and, where that is wrong, like the true one."""
-    explanation = classifier.explain(answer.source, top=len(classifier.classes_))  # type: ignore[arg-type] # a path
-    best = answer.ranking[0][0]
-    wanted = [best, *([label] if label != best and label in explanation.classes else [])]
-    return Shown(str(answer.source), str(label), explanation.of(*wanted))
+    """Where the image looks like the class it was given, and like the true one or the next best."""
+    explanation = classifier.explain(answer.source, top=len(classifier.classes_))
+    named = dataclasses.replace(explanation, classes=tuple(map(str, explanation.classes)))
+    return Shown.of(str(answer.source), str(label), str(answer.label), named)
 
 
 def show(command: ScoreCommand, score: Score, seconds: float) -> None:

@@ -1,13 +1,13 @@
 """`Explanation`: why an image was given a class, as maps and as a picture."""
 
 import dataclasses
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Float, UInt8
+from jaxtyping import Float, Int, UInt8
 
 from implanting.errors import ConfigError
 from implanting.heatmap.layout import DPI, PICTURE, Panel, percent, row_figure
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """Where an image looks like each of some classes, most probable first."""
+    """Where an image looks like each of some classes."""
 
     image: UInt8[np.ndarray, "height width 3"]
     map: Float[np.ndarray, "way rows columns"]
@@ -38,17 +38,15 @@ class Explanation:
         return Limits.of(self.map)
 
     def top(self, count: int) -> "Explanation":
-        """The most probable classes only, in their order."""
-        chosen = np.argsort(-self.probabilities, kind="stable")[:count]
-        return self._only(chosen)
+        """The most probable classes only, most probable first."""
+        return self._take(np.argsort(-self.probabilities, kind="stable")[:count])
 
-    def of(self, *labels: Hashable) -> "Explanation":
-        """These classes only, in this order."""
-        for label in labels:
-            if label not in self.classes:
-                known = ", ".join(map(repr, self.classes[:5])) + (", ..." if len(self.classes) > 5 else "")
-                raise ConfigError(f"no map of class {label!r} was made; the classes are {known}: name one of them")
-        return self._only(np.array([self.classes.index(label) for label in labels]))
+    def only(self, labels: Sequence[Hashable]) -> "Explanation":
+        """Some classes only, in this order."""
+        if unknown := [label for label in labels if label not in self.classes]:
+            known = ", ".join(map(str, self.classes[:5])) + ", ..." * (len(self.classes) > 5)
+            raise ConfigError(f"there is no class '{unknown[0]}' to explain; the classes are {known}: name one of them")
+        return self._take(np.array([self.classes.index(label) for label in labels]))
 
     def overlays(self, side: int | None = None, limits: Limits | None = None) -> UInt8[np.ndarray, "way _ _ 3"]:
         """Each map laid over the image, its longer side scaled to `side` pixels."""
@@ -72,7 +70,7 @@ class Explanation:
         """What a notebook shows."""
         return encoded(self.figure(), "png", DPI)
 
-    def _only(self, chosen: np.ndarray) -> "Explanation":
+    def _take(self, chosen: Int[np.ndarray, " chosen"]) -> "Explanation":
         return dataclasses.replace(
             self,
             map=self.map[chosen],

@@ -60,7 +60,7 @@ def centre_square(height: int, width: int) -> Box:
     return Box(left, top, left + side, top + side)
 
 
-def fit(image: Pixels, side: int) -> Pixels:
+def fit(image: Pixels, side: int) -> UInt8[np.ndarray, "new_height new_width 3"]:
     """The image enlarged or shrunk until its longer side has `side` pixels."""
     height, width = image.shape[:2]
     factor = side / max(height, width)

@@ -9,12 +9,19 @@ from implanting.scores import Score
 
 @dataclass(frozen=True)
 class Shown:
-    """An image of the report: its name, and where it looks like the class it was given and, if wrong, the true one."""
+    """An image of the report, and where it looks like the two classes that matter."""
 
     name: str
     truth: str
+    answer: str
     explanation: Explanation
-    """Of the answer first, then, where it is wrong and a class of the classifier, of the truth."""
+
+    @classmethod
+    def of(cls, name: str, truth: str, answer: str, explanation: Explanation) -> "Shown":
+        """From the maps of all classes: those of the likeliest, and of the true class or, where right, the second."""
+        first, *others = explanation.top(2).classes
+        second = [truth] if truth in explanation.classes and truth != first else others
+        return cls(name, truth, answer, explanation.only([first, *second]))
 
 
 @dataclass(frozen=True)

@@ -27,20 +27,21 @@ def gallery(shown: Iterable[Shown]) -> str:
 
 
 def card(shown: Shown) -> str:
-    """An image, then the maps of its answer and of its true class on one colour scale."""
+    """An image, then its maps on one colour scale."""
     explanation = shown.explanation
-    pictures = [figure(fit(explanation.image, THUMBNAIL), escape(shown.truth), "true class")]
+    pictures = [figure(fit(explanation.image, THUMBNAIL), shown.truth, "true class")]
     maps = zip(explanation.overlays(THUMBNAIL), explanation.classes, explanation.probabilities, strict=True)
-    for picture, label, probability in maps:
-        pictures.append(figure(picture, escape(str(label)), percent(float(probability))))
+    pictures += [figure(picture, str(label), percent(float(probability))) for picture, label, probability in maps]
+    answer = "" if shown.answer in explanation.classes else f"<br>answer: {escape(shown.answer)}"
     return (
         f"<article><div class=pictures>{''.join(pictures)}</div>{scale(explanation)}"
-        f"<p class=name>{escape(shown.name)}</p></article>"
+        f"<p class=name>{escape(shown.name)}{answer}</p></article>"
     )
 
 
 def figure(picture: Pixels, name: str, remark: str) -> str:
-    """A picture within the page; `name` is escaped already."""
+    """A picture within the page, and what stands under it."""
+    name, remark = escape(name), escape(remark)
     file = io.BytesIO()
     Image.fromarray(picture).save(file, "JPEG", quality=JPEG_QUALITY)
     data = base64.b64encode(file.getvalue()).decode("ascii")

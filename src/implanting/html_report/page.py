@@ -31,8 +31,14 @@ def render(report: ScoreReport) -> str:
     parts = [
         f"<h1>{escape(report.title)}</h1>",
         summary(report.score.accuracy),
-        section("Wrong answers", "The surest first.", gallery(report.wrong)),
-        section("Right answers", "The surest of each class in turn.", gallery(report.right)),
+        section(
+            "Wrong answers", "The surest first. Maps: the likeliest class, then the true one.", gallery(report.wrong)
+        ),
+        section(
+            "Right answers",
+            "The surest of each class in turn. Maps: the answer, then the second likeliest class.",
+            gallery(report.right),
+        ),
         section("Classes", PER_CLASS_NOTE, per_class_table(report)),
         section("What is taken for what", *confusion(report)),
         section("Settings", "", settings_table(report)),
