@@ -31,7 +31,7 @@ from implanting.tail import Sizes
 DESCRIPTION = "activations.json"
 """Written last: a folder without it is no cache."""
 
-Cached = Float[Tensor, "image location _"]
+Cached = Float[Tensor, "image _ _"]
 CachedPhi = Float[Tensor, "image pooled dim"]
 
 

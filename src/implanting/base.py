@@ -12,7 +12,15 @@ import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
-from implanting.bundled import FC100, IMAGENET, IMAGENET_PREPROCESSING, IMAGENET_TAU, fc100_file, imagenet_weights
+from implanting.bundled import (
+    FC100,
+    IMAGENET,
+    IMAGENET_POOLING,
+    IMAGENET_PREPROCESSING,
+    IMAGENET_TAU,
+    fc100_file,
+    imagenet_weights,
+)
 from implanting.checkpoint import read_checkpoint
 from implanting.classifiers import CosineClassifier
 from implanting.config import IMPLANTED_BLOCKS, DataConfig, Pooling
@@ -197,6 +205,10 @@ class BaseNetwork:
             self.classifier.to(device)
         return self
 
+    def __deepcopy__(self, memo: Any) -> "BaseNetwork":
+        """Itself: it never changes, so copies of what holds it, such as scikit-learn's clones, share it."""
+        return self
+
     def map_size(self, height: int, width: int) -> tuple[int, int]:
         """The locations (rows, columns) that an image of this size gives."""
         return self.network.map_size(height, width)
@@ -279,7 +291,7 @@ def embed(
 def imagenet_base() -> BaseNetwork:
     """EfficientNet-Lite0 with its ImageNet weights, its tau chosen on images of flowers (docs/lab-log.md)."""
     network = build_lite0(renamed(imagenet_weights()), IMPLANTED_BLOCKS)
-    return BaseNetwork(network, IMAGENET_PREPROCESSING, name=IMAGENET, pooling="gap", tau=IMAGENET_TAU)
+    return BaseNetwork(network, IMAGENET_PREPROCESSING, name=IMAGENET, pooling=IMAGENET_POOLING, tau=IMAGENET_TAU)
 
 
 def base_document(base: BaseNetwork) -> tuple[dict[str, Any], dict[str, Tensor]]:

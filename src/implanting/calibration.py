@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
 POWERS = torch.logspace(-1, 1, 81, dtype=torch.float64)
@@ -21,7 +21,7 @@ DOUBT = 4.0
 """How many images must speak for a power ten times as large or small before it is believed (`docs/lab-log.md`)."""
 
 QUANTILES = 101
-"""Numbers that stand for the scores of known images where they are stored."""
+"""Numbers that stand for the scores of known images where there are more of them."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,8 @@ class Calibration:
         return self.known[rank - 1] if 1 <= rank <= len(self.known) else math.inf
 
     def document(self) -> dict[str, Any]:
-        """As JSON; many scores are told by their quantiles."""
-        scores = torch.tensor(self.known, dtype=torch.float64)
-        if len(scores) > QUANTILES:
-            scores = torch.quantile(scores, torch.linspace(0, 1, QUANTILES, dtype=torch.float64))
-        return {"power": self.power, "known": scores.tolist(), "told_by": self.told_by}
+        """As JSON."""
+        return {"power": self.power, "known": list(self.known), "told_by": self.told_by}
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> "Calibration":
@@ -82,7 +79,14 @@ def calibrate(
     loss = -sharpened.gather(2, labels[None, :, None].expand(len(POWERS), -1, 1)).sum((1, 2))
     doubt = DOUBT * (POWERS.log10() - math.log10(usual)).square()
     power = POWERS[int((loss + doubt).argmin())].item()
-    return Calibration(power, tuple(open_set_scores.double().sort().values.tolist()), told_by)
+    return Calibration(power, tuple(few(open_set_scores.double()).tolist()), told_by)
+
+
+def few(scores: Float64[Tensor, " image"]) -> Float64[Tensor, " score"]:
+    """In rising order; many scores are told by their quantiles."""
+    if len(scores) > QUANTILES:
+        return torch.quantile(scores, torch.linspace(0, 1, QUANTILES, dtype=torch.float64))
+    return scores.sort().values
 
 
 def calibration_error(

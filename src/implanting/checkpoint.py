@@ -19,6 +19,9 @@ from implanting.errors import CheckpointError
 FORMAT = 1
 """The newest format this code reads and the one it writes."""
 
+MAKERS = {"base": "pretrain", "classifier": "fit"}
+"""The verb that makes each kind of file."""
+
 KEY = "implanting"
 """Where the JSON document stands in the header's metadata."""
 
@@ -62,7 +65,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 def read_checkpoint(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """The document and the tensors of a file of this kind, or a `CheckpointError` that says what is wrong with it."""
     if not path.is_file():
-        raise CheckpointError(f"no checkpoint at {path}: there is no such file; make one with `implanting pretrain`")
+        raise CheckpointError(f"no {kind} at {path}: there is no such file; make one with `implanting {MAKERS[kind]}`")
     try:
         with safe_open(path, framework="pt") as file:
             document = read_document(path, kind, file.metadata() or {})
@@ -72,6 +75,16 @@ def read_checkpoint(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Te
             f"{path} cannot be read as safetensors ({error}): it is truncated, damaged or of another kind; "
             "copy it anew or train again"
         ) from error
+
+
+def kind_of(path: Path) -> str | None:
+    """What the file at a path says it is; None where it is no file of ours, or none at all."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            kind = json.loads((file.metadata() or {})[KEY])["kind"]
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError):
+        return None
+    return str(kind)
 
 
 def read_document(path: Path, kind: str, metadata: Mapping[str, str]) -> dict[str, Any]:

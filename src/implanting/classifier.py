@@ -3,11 +3,12 @@
 Two worlds meet here: paths, PIL images, arrays and labels of any kind outside, tensors and class numbers inside.
 """
 
+import math
 import warnings
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -21,10 +22,10 @@ from implanting.base import BaseNetwork, load_base
 from implanting.calibration import open_set_score
 from implanting.config import ClassifierConfig, ImplantConfig, InferenceConfig, require
 from implanting.distributed import choose_device
-from implanting.errors import ConfigError, DataError, ImplantsKept
+from implanting.errors import CannotRefuse, ConfigError, DataError, ImplantsKept
 from implanting.heatmap import Explanation, MapKind
 from implanting.images import Batch, Failure, ImageSource, decode_batches, list_sources
-from implanting.labels import Labels, as_labels, class_numbers
+from implanting.labels import Labels, as_labels, class_numbers, is_like
 from implanting.learning import explain, learn
 from implanting.progress import Progress, silent
 from implanting.supports import fitting_of
@@ -47,7 +48,7 @@ class Answer:
     open_set_score: float
 
 
-class FewShotClassifier(ClassifierMixin, BaseEstimator):
+class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
     """Classify images from a few examples of each class.
 
     Parameters
@@ -97,12 +98,12 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
         self.implant_epochs = implant_epochs
         self.implant_learning_rate = implant_learning_rate
 
-    def fit(self, X: Any, y: Labels, *, progress: Progress = silent) -> Self:  # noqa: N803 (scikit-learn's name)
+    def fit(self, X: Any, y: Labels, *, progress: Progress = silent) -> "FewShotClassifier":  # noqa: N803 (scikit-learn's name)
         """Learn classes from images and their labels; an earlier fit is forgotten."""
         sources = list_sources(X)
         labels = as_labels(y, len(sources))
         classes = np.unique(labels)
-        self._check(classes)
+        self.check_settings(classes)
         base = self.base if isinstance(self.base, BaseNetwork) else load_base(self.base)
         size = self.image_size or min(base.image_size)
         base.map_size(size, size)
@@ -110,7 +111,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
         self._learn(base.to(str(choose_device(self.device))), size, batches, classes, class_numbers(labels, classes))
         return self
 
-    def refit(self) -> Self:
+    def refit(self) -> "FewShotClassifier":
         """Train anew on the examples kept, those that were added later among them."""
         check_is_fitted(self)
         if self.supports_ is None:
@@ -119,11 +120,16 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
         self._learn(self.base_, self.size_, iter(images.split(BATCH)), self.classes_, labels)
         return self
 
-    def _check(self, classes: np.ndarray) -> None:
+    def check_settings(self, classes: np.ndarray) -> None:
+        """Refuse settings, or too few classes, that nothing can be learnt by."""
         require(0 <= self.refuse < 1, "refuse", self.refuse, "from 0 to below 1")
         require(self.implants in ("auto", True, False), "implants", self.implants, "auto, True or False")
+        require(self.image_size is None or self.image_size >= 1, "image_size", self.image_size, "1 or more")
+        require(self.support_pooling in ("gap", "gmp"), "support_pooling", self.support_pooling, "gap or gmp")
+        query_poolings = (None, "gap", "gmp", "dense")
+        require(self.query_pooling in query_poolings, "query_pooling", self.query_pooling, "gap, gmp or dense")
         if len(classes) < 2:
-            found = f"one class ({classes[0]!r})" if len(classes) else "no image"
+            found = f"one class ({classes.tolist()[0]!r})" if len(classes) else "no image"
             raise DataError(f"there is {found}; a classifier needs images of two classes or more")
         if self.unknown is not None and self.unknown in classes.tolist():
             raise ConfigError(f"unknown={self.unknown!r} is one of the classes: choose another label")
@@ -148,42 +154,55 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
             images = torch.cat(list(batches))
             batches = iter(images.split(BATCH))
         self.learned_ = learn(
-            base, lambda sizes: fitting_of(base, sizes, pooling, config), batches, labels, self.implants, seed
+            base,
+            lambda sizes: fitting_of(base, sizes, pooling, config),
+            batches,
+            labels,
+            self.implants if self.implants == "auto" else bool(self.implants),
+            seed,
         )
         self.base_, self.size_, self.classes_ = base, size, classes
         self.supports_ = None if images is None else (images, labels)
 
-    def add_class(self, label: Hashable, images: Any) -> Self:
+    def add_class(self, label: Hashable, images: Any) -> "FewShotClassifier":
         """Learn one more class; the other prototypes, and the implants, stay as they are."""
         check_is_fitted(self)
-        sources = list_sources(images)
-        labels = as_labels([label] * len(sources), len(sources))
-        if not sources:
-            raise DataError(f"class {label!r} comes without an image; one or more are needed")
-        if label in (*self.classes_.tolist(), self.unknown):
+        known = self.classes_.tolist()
+        if label in known:
             raise ConfigError(f"class {label!r} is there already: use add_images for further images of it")
-        if isinstance(label, str) != isinstance(self.classes_.tolist()[0], str):
-            raise DataError(f"class {label!r} is not of the kind of the others, such as {self.classes_.tolist()[0]!r}")
-        return self._add(sources, labels, np.unique(np.append(self.classes_, labels)))
+        if label is not None and label == self.unknown:
+            raise ConfigError(f"class {label!r} cannot be added: it is the label for images of no class (unknown)")
+        if not is_like(label, self.classes_):
+            raise DataError(
+                f"class {label!r} is not of the kind of the others, such as {known[0]!r}: name it like them"
+            )
+        sources = list_sources(images)
+        classes = np.unique(np.append(self.classes_, [label]))
+        self._add(sources, np.full(len(sources), label, classes.dtype), classes)
+        return self._changed()
 
-    def add_images(self, images: Any, labels: Labels) -> Self:
+    def add_images(self, images: Any, labels: Labels) -> "FewShotClassifier":
         """Learn from further images of classes that are there; the implants stay as they are."""
         check_is_fitted(self)
         sources = list_sources(images)
-        return self._add(sources, as_labels(labels, len(sources)), self.classes_)
-
-    def _add(self, sources: list[ImageSource], labels: np.ndarray, classes: np.ndarray) -> Self:
-        added = class_numbers(labels, classes)
-        images = torch.cat([batch.images for batch in decoded(sources, self.size_)])
-        places = class_numbers(self.classes_, classes)
-        self.learned_ = self.learned_.with_classes(places, len(classes)).with_images(images, added)
-        if self.supports_ is not None:
-            kept_images, kept_labels = self.supports_
-            self.supports_ = torch.cat([kept_images, images]), torch.cat([places[kept_labels], added])
-        self.classes_ = classes
+        self._add(sources, as_labels(labels, len(sources)), self.classes_)
         return self._changed()
 
-    def remove_class(self, label: Hashable) -> Self:
+    def _add(self, sources: list[ImageSource], labels: np.ndarray, classes: np.ndarray) -> None:
+        if not sources:
+            raise DataError("there is no image to add; one or more are needed")
+        added, places = class_numbers(labels, classes), class_numbers(self.classes_, classes)
+        learned, kept = self.learned_.with_classes(places, len(classes)), []
+        for batch in decoded(sources, self.size_):
+            learned = learned.with_images(batch.images, added[batch.indices])
+            if self.supports_ is not None:
+                kept.append(batch.images)
+        if self.supports_ is not None:
+            images, numbers = self.supports_
+            self.supports_ = torch.cat([images, *kept]), torch.cat([places[numbers], added])
+        self.learned_, self.classes_ = learned, classes
+
+    def remove_class(self, label: Hashable) -> "FewShotClassifier":
         """Forget a class; the other prototypes, and the implants, stay as they are."""
         check_is_fitted(self)
         removed = int(class_numbers(np.array([label]), self.classes_))
@@ -198,7 +217,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = self.classes_[kept]
         return self._changed()
 
-    def _changed(self) -> Self:
+    def _changed(self) -> "FewShotClassifier":
         if self.learned_.fitted.implants is not None:
             warnings.warn(
                 "the implants stay as they were trained for the earlier classes; refit() trains them anew",
@@ -257,9 +276,27 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
         answers = self.classes_[probabilities.argmax(1).numpy()]
         if self.unknown is None:
             return answers
-        refused = (scores > self.learned_.calibration.threshold(self.refuse)).numpy()
-        same_kind = isinstance(self.unknown, str) == isinstance(self.classes_.tolist()[0], str)
-        return np.where(refused, self.unknown, answers if same_kind else answers.astype(object))
+        refused = (scores > self._threshold()).numpy()
+        if not is_like(self.unknown, answers):
+            answers = answers.astype(object)
+        return np.where(refused, np.asarray(self.unknown), answers)  # as an array: a plain number could overflow
+
+    def _threshold(self) -> float:
+        threshold = self.learned_.calibration.threshold(self.refuse)
+        if math.isinf(threshold):
+            known = len(self.learned_.calibration.known)
+            warnings.warn(
+                f"no image is answered {self.unknown!r}: {known} images that were not fitted to cannot tell the "
+                f"{100 * self.refuse:g} % that may be refused; give more images a class, or raise refuse",
+                CannotRefuse,
+                stacklevel=4,
+            )
+        return threshold
+
+    def score(self, X: Any, y: Labels, sample_weight: Any = None) -> float:  # noqa: N803
+        """The share of images whose class is told; `unknown` is right only where it is the label given."""
+        answers = self.predict(X)
+        return float(np.average(answers == as_labels(y, len(answers)), weights=sample_weight))
 
     def explain(
         self,
@@ -275,6 +312,8 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
         `kind` is the cosine with the class, or its softmax map; `finer` runs the network at so many times its size.
         """
         check_is_fitted(self)
+        require(top >= 1, "top", top, "1 or more")
+        require(finer >= 1, "finer", finer, "1 or more")
         if label is not None:
             class_numbers(np.array([label]), self.classes_)
         explanation = explain(self.learned_, image, self.size_, self.classes_.tolist(), kind, finer)
@@ -288,11 +327,13 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):
         save_classifier(self, Path(path), slim)
 
     @classmethod
-    def load(cls, path: str | Path, *, base: str | Path | BaseNetwork | None = None) -> "FewShotClassifier":
+    def load(
+        cls, path: str | Path, *, base: str | Path | BaseNetwork | None = None, device: str = "auto"
+    ) -> "FewShotClassifier":
         """The classifier of a file; a slim one finds its base by name, or takes the one given."""
         from implanting.classifier_file import load_classifier
 
-        return load_classifier(Path(path), base)
+        return load_classifier(Path(path), base, device)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -4,6 +4,7 @@ A slim file names its base by fingerprint instead of holding it. Nothing in a fi
 the one the classifier was fitted on is refused.
 """
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,8 @@ from implanting import __version__
 from implanting.base import BaseNetwork, base_document, base_from_document, load_base
 from implanting.calibration import Calibration
 from implanting.checkpoint import read_checkpoint, write_checkpoint
-from implanting.errors import CheckpointError, ConfigError
+from implanting.distributed import choose_device
+from implanting.errors import CheckpointError, ConfigError, ImplantingError
 from implanting.implants import implant_tensors, implants_from_tensors
 from implanting.inference import PrototypeClassifier
 from implanting.learning import Learned
@@ -27,8 +29,10 @@ if TYPE_CHECKING:
 KIND = "classifier"
 """What the file of a classifier calls itself."""
 
-SETTINGS = ("implants", "unknown", "refuse", "keep_supports", "image_size", "support_pooling", "query_pooling")
-SETTINGS += ("implant_channels", "implant_epochs", "implant_learning_rate")
+SETTINGS = (
+    *("implants", "unknown", "refuse", "keep_supports", "image_size", "support_pooling", "query_pooling"),
+    *("random_state", "implant_channels", "implant_epochs", "implant_learning_rate"),
+)
 """Parameters that a file keeps."""
 
 Tensors = dict[str, Tensor]
@@ -38,14 +42,15 @@ def save_classifier(classifier: "FewShotClassifier", path: Path, slim: bool) -> 
     """Write a fitted classifier; a slim file refers to its base network."""
     learned, base = classifier.learned_, classifier.base_
     described, base_tensors = (None, {}) if slim else base_document(base)
-    document = {
+    found_as = str(classifier.base) if slim and not isinstance(classifier.base, BaseNetwork) else None
+    document: dict[str, Any] = {
         "classes": plain_labels(classifier.classes_),
-        "dtype": classifier.classes_.dtype.kind,
-        "settings": {name: getattr(classifier, name) for name in SETTINGS},
+        "dtype": classifier.classes_.dtype.str,
+        "settings": plain_settings(classifier),
         "image_size": classifier.size_,
         "classify": vars(learned.fitted.classify),
         "calibration": learned.calibration.document(),
-        "base": {"name": base.name, "fingerprint": base.fingerprint, "document": described},
+        "base": {"name": base.name, "fingerprint": base.fingerprint, "document": described, "found_as": found_as},
         "code_version": __version__,
     }
     tensors = {"prototypes": learned.prototypes, "counts": learned.counts}
@@ -55,7 +60,17 @@ def save_classifier(classifier: "FewShotClassifier", path: Path, slim: bool) -> 
         tensors |= prefixed("implants", implant_tensors(learned.fitted.implants))
     if classifier.supports_ is not None:
         tensors |= dict(zip(("supports.images", "supports.labels"), classifier.supports_, strict=True))
+    document["digest"] = digest(tensors)
     write_checkpoint(path, KIND, document, tensors)
+
+
+def digest(tensors: Tensors) -> str:
+    """SHA-256 of what was learned; the base network has its fingerprint."""
+    learnt = {name: value for name, value in tensors.items() if not name.startswith("base.")}
+    content = hashlib.sha256()
+    for name in sorted(learnt):
+        content.update(name.encode() + learnt[name].contiguous().numpy().tobytes())
+    return content.hexdigest()
 
 
 def plain_labels(classes: np.ndarray) -> list[Any]:
@@ -65,19 +80,36 @@ def plain_labels(classes: np.ndarray) -> list[Any]:
     return classes.tolist()
 
 
-def load_classifier(path: Path, base: str | Path | BaseNetwork | None = None) -> "FewShotClassifier":
+def plain_settings(classifier: "FewShotClassifier") -> dict[str, Any]:
+    """Parameters as JSON has them; a source of random numbers other than a seed is not kept."""
+    settings = {name: getattr(classifier, name) for name in SETTINGS}
+    plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in settings.items()}
+    if not isinstance(plain["unknown"], str | int | None):
+        raise ConfigError(f"unknown={plain['unknown']!r} cannot be saved: use a string or an integer")
+    return plain if isinstance(plain["random_state"], int) else {**plain, "random_state": None}
+
+
+def load_classifier(
+    path: Path, base: str | Path | BaseNetwork | None = None, device: str = "auto"
+) -> "FewShotClassifier":
     """The classifier of a file, ready to predict."""
     from implanting.classifier import FewShotClassifier
 
+    computing_on = str(choose_device(device))
     document, tensors = read_checkpoint(path, KIND)
     try:
-        network = find_base(path, document["base"], part("base", tensors), base)
-        classifier = FewShotClassifier(base=network, **document["settings"])
+        if document["digest"] != digest(tensors):
+            raise CheckpointError(f"{path} is damaged: what was learned is not what was saved; copy it anew")
+        network = find_base(path, document["base"], part("base", tensors), base).to(computing_on)
+        named = base or document["base"]["found_as"] or network
+        classifier = FewShotClassifier(base=named, device=device, **document["settings"])
         classifier.base_, classifier.size_ = network, int(document["image_size"])
         classifier.classes_ = np.array(document["classes"], dtype=document["dtype"])
         classifier.learned_ = learned_from(network, document, tensors)
         supports = part("supports", tensors)
         classifier.supports_ = (supports["images"], supports["labels"]) if supports else None
+    except ImplantingError:  # says what is wrong already
+        raise
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise CheckpointError(
             f"{path} is damaged: its description and its tensors do not fit ({error!r}); copy it anew or fit again"
@@ -122,7 +154,7 @@ def named_base(path: Path, described: Mapping[str, Any], given: str | Path | Bas
     if isinstance(given, BaseNetwork):
         return given
     try:
-        return load_base(given or described["name"])
+        return load_base(given or described["found_as"] or described["name"])
     except CheckpointError as error:
         raise CheckpointError(
             f"{path} is slim and needs its base network {described['name']} ({described['fingerprint'][:12]}), "
@@ -138,3 +170,26 @@ def prefixed(name: str, tensors: Mapping[str, Tensor]) -> Tensors:
 def part(name: str, tensors: Mapping[str, Tensor]) -> Tensors:
     """The inverse of `prefixed`: other parts are left out."""
     return {key.removeprefix(f"{name}."): value for key, value in tensors.items() if key.startswith(f"{name}.")}
+
+
+def describe_classifier(classifier: "FewShotClassifier") -> dict[str, str]:
+    """What people want to know first."""
+    learned, names = classifier.learned_, list(map(str, classifier.classes_.tolist()))
+    counts = learned.counts.tolist()
+    implants = learned.fitted.implants
+    calibrated = {
+        "supports": "from its own images",
+        "base": "from the base's validation images",
+        "nothing": "not calibrated",
+    }
+    images = "not kept" if classifier.supports_ is None else f"{len(classifier.supports_[1])} kept in the file"
+    return {
+        "classes": f"{len(names)}: {', '.join(names)}",
+        "images a class": f"{min(counts)} to {max(counts)}" if min(counts) < max(counts) else str(counts[0]),
+        "support images": images,
+        "implants": "none" if implants is None else f"{implants.layers[-1].gamma.shape[-1]} channels",
+        "pooling": f"{learned.fitted.classify} (support/query)",
+        "probabilities": calibrated[learned.calibration.told_by],
+        "unknown": "never answered" if classifier.unknown is None else f"{classifier.unknown!r}, {classifier.refuse:g}",
+        "image size": f"{classifier.size_} px",
+    }

@@ -133,7 +133,7 @@ class PretrainConfig:
     shrink_size: int | None = None
     """Side in pixels to which the first part of training shrinks its images, for speed; default: it does not."""
     shrink_share: float = 0.65
-    """Share of training on shrunken images, where --shrink-size is set."""
+    """Share of training on shrunken images, where --shrink-size is set; 0 switches it off."""
     seed: int = 0
     """Fixes initial weights, order and augmentation."""
     validate_every: float = 1.0
@@ -153,8 +153,8 @@ class PretrainConfig:
         require(0 <= self.label_smoothing < 1, "label_smoothing", self.label_smoothing, "from 0 to below 1")
         require(0 <= self.shrink_share <= 1, "shrink_share", self.shrink_share, "from 0 to 1")
         require(self.pooling in get_args(Pooling), "pooling", self.pooling, f"one of {', '.join(get_args(Pooling))}")
-        if self.pooling == "flatten" and self.shrink_size is not None:
-            raise ConfigError("--pooling flatten has weights for each location of one map: leave out --shrink-size")
+        if self.pooling == "flatten" and self.shrink_size is not None and self.shrink_share > 0:
+            raise ConfigError("--pooling flatten has weights for each location of one map: set --shrink-share 0")
         for name in ("weight_decay", "validate_every", "validation_tasks", "validation_images", "save_every"):
             require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
         for name in ("batch_size", "tau", "learning_rate", "epochs", "iterations"):

@@ -4,7 +4,9 @@ import dataclasses
 import json
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -26,6 +28,17 @@ def say(text: str) -> None:
     """A line on stderr, from one process only."""
     if rank() == 0:
         print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def telling_warnings(*kinds: type[Warning]) -> Iterator[None]:
+    """Warnings of these kinds as lines on stderr, each once."""
+    with warnings.catch_warnings(record=True) as caught:
+        for kind in kinds:
+            warnings.simplefilter("always", kind)
+        yield
+    for text in dict.fromkeys(str(warning.message) for warning in caught):
+        say(text)
 
 
 def show_progress(items: Iterable[Item], description: str, total: int) -> Iterable[Item]:

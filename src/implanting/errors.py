@@ -1,7 +1,8 @@
 """The exceptions a user may catch.
 
 Each message says, in one line, what is wrong and where, what was found, what is needed, and how to mend it.
-The command line prints it and exits with status 2; anything else that escapes is a bug of ours (status 1).
+The command line prints it and exits with status 2; anything else that escapes is a bug of ours (status 1). Wrong
+settings and wrong data are `ValueError`s too, as scikit-learn and its tools expect of an estimator.
 """
 
 
@@ -9,11 +10,11 @@ class ImplantingError(Exception):
     """Something the user can mend; the parent of all exceptions raised on purpose."""
 
 
-class ConfigError(ImplantingError):
+class ConfigError(ImplantingError, ValueError):
     """Settings that contradict each other or the data."""
 
 
-class DataError(ImplantingError):
+class DataError(ImplantingError, ValueError):
     """A data set that is missing, incomplete or in no known format."""
 
 
@@ -47,6 +48,10 @@ class SplitMissing(DataError):
 
 class ImplantsKept(UserWarning):
     """Classes have changed while the implants stayed as they were trained."""
+
+
+class CannotRefuse(UserWarning):
+    """ "None of these" was asked for, and the images are too few to tell which would be it."""
 
 
 class DataWarning(UserWarning):

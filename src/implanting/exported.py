@@ -78,7 +78,9 @@ def convolution_of(implant: Implant) -> nn.Conv2d:
         raise ConfigError("the implants were not trained to their end: their batch norm has no statistics; fit again")
     parts = [implant.base_weight] + ([] if implant.implant_weight is None else [implant.implant_weight])
     weight = torch.cat(parts, dim=1)[0].detach().unflatten(1, (implant.kernel, implant.kernel, -1)).permute(3, 0, 1, 2)
-    variance, mean, gamma, beta = (part.detach().flatten() for part in (*implant.statistics, implant.gamma, implant.beta))
+    variance, mean, gamma, beta = (
+        part.detach().flatten() for part in (*implant.statistics, implant.gamma, implant.beta)
+    )
     scale = gamma * torch.rsqrt(variance + EPSILON)
     outputs, inputs = weight.shape[:2]
     convolution = nn.Conv2d(inputs, outputs, implant.kernel, implant.stride, implant.kernel // 2, device="meta")

@@ -135,7 +135,7 @@ def new_implants(tail: Tail, sizes: Sizes, channels: int, generators: list[Gener
 
 def implant_tensors(implants: Implants) -> dict[str, Tensor]:
     """Trained implants, a tensor a name: `2.gamma`."""
-    tensors = {}
+    tensors: dict[str, Tensor] = {}
     for number, implant in enumerate(implants.layers):
         variance, mean = implant.statistics or (None, None)
         parts = {"base_weight": implant.base_weight, "implant_weight": implant.implant_weight}

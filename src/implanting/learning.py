@@ -18,8 +18,9 @@ from implanting.activations import encode
 from implanting.base import BaseNetwork
 from implanting.calibration import UNKNOWN, Calibration, calibrate, open_set_score
 from implanting.crossfit import cross_fit
+from implanting.errors import ConfigError
 from implanting.heatmap import Explanation, MapKind, centre_square, similarity_maps, softmax_maps
-from implanting.images import ImageSource, decode, resize
+from implanting.images import ImageSource, decode, load
 from implanting.randomness import Stream, generator_of
 from implanting.similarity import pool, probabilities, scaled_cosine
 from implanting.supports import Fitted, Fitting, Supports, widened
@@ -74,8 +75,8 @@ class Learned:
         """Further supports of these classes."""
         vectors = pool(self.features(images), self.fitted.classify.support_pooling).squeeze(1)
         counts = self.counts + labels.bincount(minlength=len(self.counts))
-        sums = (self.prototypes * self.counts[:, None]).index_add(0, labels, vectors)
-        return self.replaced(sums / counts[:, None], counts)
+        moves = torch.zeros_like(self.prototypes).index_add(0, labels, vectors - self.prototypes[labels])
+        return self.replaced(self.prototypes + moves / counts[:, None], counts)  # a class without new images stays
 
     def with_classes(self, places: Int[Tensor, " way"], way: int) -> "Learned":
         """The same classes at other places among `way`; places that stay empty wait for their first image."""
@@ -103,7 +104,7 @@ def learn(
     seed: int,
 ) -> Learned:
     """Learn classes from their supports; `fitting` is told the sizes of the base maps, where they are needed."""
-    if implants is True or (implants == "auto" and implants_pay(base, labels.bincount())):
+    if implants_pay(base, labels.bincount()) if implants == "auto" else implants:
         return learn_implants(base, fitting, torch.cat(list(batches)), labels, seed)
     return learn_prototypes(base, fitting(()), batches, labels)
 
@@ -191,10 +192,13 @@ def explain(
     learned: Learned, source: ImageSource, size: int, classes: Sequence[Any], kind: MapKind, finer: int
 ) -> Explanation:
     """Where an image looks like each class; the maps come from the image at `finer` times the size."""
-    image = decode(source)
-    pixels = {side: torch.from_numpy(resize(image, side).copy())[None] for side in {size, size * finer}}
-    probabilities = learned.probabilities(learned.cosines(learned.features(pixels[size])))[0]
-    phi = learned.features(pixels[size * finer])[0]
+    if learned.fitted.classify.query_pooling == "flatten":
+        raise ConfigError("a base trained with flatten has no class scores of single locations: explain needs another")
+    features = {
+        side: learned.features(torch.from_numpy(load(source, side).copy())[None]) for side in {size, size * finer}
+    }
+    probabilities = learned.probabilities(learned.cosines(features[size]))[0]
+    phi, image = features[size * finer][0], decode(source)
     shape = learned.base.map_size(size * finer, size * finer)
     if kind == "softmax":
         maps = softmax_maps(phi, learned.prototypes, learned.fitted.classify.tau, shape)

@@ -62,13 +62,13 @@ class PrototypeMethod:
     """Prototypes of the base network's own features.
 
     Equal to `classify` on gathered features, but pools and normalises every image once, not once a task: gathering
-    queries is all that is left to do, and few enough at once that they stay in the processor's cache.
+    queries is what is left to do.
     """
 
     phi: Float[Tensor, "row location dim"]
     """Of the images, then of their other views."""
     classify: PrototypeClassifier
-    tasks_at_once: int = 8
+    tasks_at_once: int = 64
     views: int = 1
     """Views of each image in phi; a support is the mean of them, a query the image itself."""
 
@@ -85,11 +85,29 @@ class PrototypeMethod:
 
     def __call__(self, tasks: Tasks) -> tuple[Queries, Queries]:
         with torch.inference_mode():
-            vectors = F.normalize(self.support_vectors[tasks.support].mean(2), dim=-1)
-            queries = self.query_directions[tasks.query.flatten(1)]
-            cosines = (queries.flatten(1, 2) @ vectors.mT).unflatten(1, queries.shape[1:3])
-            answers = probabilities(self.classify.tau * cosines).argmax(-1)
-        return named(tasks, answers)
+            vectors = self.classify.tau * F.normalize(self.support_vectors[tasks.support].mean(2), dim=-1)
+            probability = self.scores(tasks, vectors).softmax(1).mean(3)
+            answers = probability.mT.contiguous().argmax(2)  # over the innermost axis: five times faster than argmax(1)
+        return named(tasks, answers.view(len(tasks), -1))
+
+    def scores(
+        self, tasks: Tasks, vectors: Float[Tensor, "task way dim"]
+    ) -> Float[Tensor, "task_group way query location"]:
+        """The products of every query's locations with its task's vectors, class by class.
+
+        The queries of one class of one task (a group) are gathered into one small buffer, again and again: they stay in
+        the processor's cache, and no fresh memory is asked for, which costs more than to fill it. Tasks of the same
+        class follow each other, as they share images.
+        """
+        directions = self.query_directions
+        images, way = tasks.query.flatten(0, 1).to(directions.device), tasks.query.shape[1]
+        group = directions.new_empty(images.shape[1], *directions.shape[1:])
+        rows = group.view(-1, directions.shape[2]).T
+        scores = directions.new_empty(len(images), way, rows.shape[1])
+        for number in tasks.classes.flatten().argsort().tolist():
+            torch.index_select(directions, 0, images[number], out=group)
+            torch.mm(vectors[number // way], rows, out=scores[number])
+        return scores.unflatten(2, group.shape[:2])
 
     def __str__(self) -> str:
         return f"prototypes ({self.classify}{in_views(self.views)})"

@@ -152,5 +152,7 @@ def sample_photos(size: int, count: int = 8) -> UInt8[Tensor, "image {size} {siz
     for number in range(count):
         photo, side = photos[number % 2], 400 - 40 * number
         left = 30 * number
-        pieces.append(np.asarray(photo.resize((size, size), Image.Resampling.BILINEAR, (left, 5, left + side, 5 + side))))
+        pieces.append(
+            np.asarray(photo.resize((size, size), Image.Resampling.BILINEAR, (left, 5, left + side, 5 + side)))
+        )
     return torch.from_numpy(np.stack(pieces))

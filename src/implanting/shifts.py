@@ -30,7 +30,7 @@ def sum_of_shifts(
     tasks, images, _, taps_out = spread.shape
     grid = spread.view(tasks * images, *size, kernel**2, taps_out // kernel**2)
     summed: Tensor = SumOfShifts.apply(grid, kernel, stride)  # type: ignore[no-untyped-call] # torch's
-    return summed.view(tasks, images, summed.shape[1] * summed.shape[2], -1)
+    return summed.view(tasks, images, summed.shape[1] * summed.shape[2], summed.shape[3])
 
 
 class SumOfShifts(torch.autograd.Function):

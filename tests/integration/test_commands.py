@@ -59,16 +59,23 @@ def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture[str]) -> N
     ("subject", "flags", "ratio"),
     [
         ("pretrain", ["--widths", "2", "--batch-size", "8", "--steps", "1"], "ratio"),
-        ("adapt", ["--sizes", "32", "--width", "2", "--tasks", "2", "--epochs", "1"], "over_naive"),
-        ("evaluate", ["--locations", "1", "--tasks", "20"], "over_one_task"),
+        (
+            "adapt",
+            ["--sizes", "32", "--width", "2", "--tasks", "2", "--epochs", "1", "--memory-images", "700"],
+            "over_naive",
+        ),
+        ("evaluate", ["--locations", "1", "--tasks", "20", "--loop-tasks", "5"], "over_one_task"),
     ],
 )
 def test_benches_compute_their_ratios(
     subject: str, flags: list[str], ratio: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["bench", subject, *flags, "--rounds", "1", "--json"]) == 0
-    (row,) = last_json(capsys)["results"]
+    document = last_json(capsys)
+    (row,) = document["results"]
     assert row[ratio] > 0
+    assert all(kind["ratio"] > 0 for kind in document.get("growth", []))
+    assert all(peak["peak"] > peak["cache"] > 0 for peak in document.get("peaks", []))
 
 
 def test_pretrain_writes_base_log_and_curves(base: Path) -> None:
@@ -84,7 +91,8 @@ def test_pretrain_writes_base_log_and_curves(base: Path) -> None:
 
 def test_pretrain_json(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["pretrain", "--data", str(data), "--out", str(tmp_path / "base.safetensors"), *SMALL]
-    assert main([*arguments, "--hold-out", "3", "--pooling", "flatten", "--seed", "7", "--json"]) == 0
+    flatten = ["--pooling", "flatten", "--shrink-share", "0"]
+    assert main([*arguments, "--hold-out", "3", *flatten, "--seed", "7", "--json"]) == 0
     document = last_json(capsys)
     assert document["seed"] == 7
     assert document["settings"]["config"]["pooling"] == "flatten"
@@ -107,6 +115,35 @@ def test_evaluate_json(base: Path, data: Path, capsys: pytest.CaptureFixture[str
     rows = last_json(capsys)["results"]
     assert [(row["way"], row["shot"], row["tasks"]) for row in rows] == [(3, 1, 40), (3, 5, 40)]
     assert all(0 < row["mean"] < 1 for row in rows)
+
+
+def test_evaluate_the_imagenet_base_by_name(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, colour in (("red", (220, 30, 30)), ("green", (30, 200, 40)), ("blue", (30, 40, 220))):
+        (tmp_path / "test" / name).mkdir(parents=True)
+        for number in range(3):
+            Image.new("RGB", (40 + number, 30), colour).save(tmp_path / "test" / name / f"{number}.png")
+    flags = ["--split", "test", "--way", "2", "--shot", "2", "--queries", "1", "--tasks", "3", "--json"]
+    flags += ["--implants", "--implant-epochs", "2", "--implant-channels", "2"]
+    assert main(["evaluate", "--base", "efficientnet-lite0", "--data", str(tmp_path), *flags]) == 0
+    prototypes, implants = last_json(capsys)["results"]
+    assert prototypes["method"] == "prototypes (gap/gap)"
+    assert prototypes["mean"] == 1
+    assert implants["method"] == "implants (gap/gap)"
+
+
+def test_what_the_imagenet_base_cannot_do_is_said(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main(["evaluate", "--base", "efficientnet-lite0", "--data", str(data), "--split", "val", "--classes", "base"])
+        == 2
+    )
+    assert "comes without its base classes" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_info_describes_the_imagenet_base(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", "efficientnet-lite0", "--json"]) == 0
+    assert last_json(capsys)["parameters"] == 3_371_008
+    assert main(["info", "efficientnet-lite0"]) == 0
+    assert "1280 at 7 x 7 locations" in capsys.readouterr().out
 
 
 @pytest.fixture(scope="module")
@@ -274,6 +311,7 @@ def test_bad_data_is_one_clear_line(
         (["--epochs", "1", "--iterations", "2"], "not both"),
         (["--width", "0"], "--width"),
         (["--crop-padding", "40"], "--crop-padding"),
+        (["--pooling", "flatten"], "--shrink-share 0"),
         (["--hold-out", "24"], "holding out 24"),
         (["--device", "cuda:7"], "--device cuda:7"),
         (["--image-size", "8"], "8 x 8 px"),

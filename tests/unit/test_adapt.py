@@ -12,6 +12,7 @@ from torch import Tensor
 from commands import ENVIRONMENT
 from implanting.activations import compute_activations
 from implanting.adapt import adapt, inner_products, leave_one_out_loss, leave_one_out_scores
+from implanting.base import load_base
 from implanting.config import ImplantConfig
 from implanting.errors import DataError
 from implanting.implants import Implants, new_implants
@@ -148,8 +149,10 @@ def test_a_task_with_lone_supports_is_adapted_by_their_prototypes():
     assert (answers[0] - answers[1]).abs().max() > 0.01
 
 
-def test_the_base_stays_bitwise_as_it_was():
-    base, image_set = toy_base(), coloured(size=32)
+@pytest.mark.parametrize("name", ["resnet12", "efficientnet-lite0"])
+def test_the_base_stays_bitwise_as_it_was(name):
+    base = toy_base() if name == "resnet12" else load_base(name)
+    image_set = coloured(per_class=4, size=32)
     activations = compute_activations(base, image_set)
     cached = [*activations.base_maps, activations.phi]
     before = (

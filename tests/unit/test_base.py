@@ -118,3 +118,35 @@ def test_large_images_go_through_in_smaller_batches():
     assert [len(batch) for batch in base_module.batches_of(noise(300, 8, 8, 3))] == [128, 128, 44]
     assert [len(batch) for batch in base_module.batches_of(noise(40, 224, 224, 3))] == [20, 20]
     assert [len(batch) for batch in base_module.batches_of(torch.zeros(2, 2000, 1000, 3, dtype=torch.uint8))] == [1, 1]
+
+
+def test_the_imagenet_base_embedded_in_another_document_comes_back():
+    base = load_base("efficientnet-lite0").with_implanted_blocks(2).with_tau(12.5)
+    document, tensors = base_document(base)
+    assert sum(tensor.nbytes for tensor in tensors.values()) < 14 * 2**20  # the 1000 classes are left out
+    again = base_from_document(json.loads(json.dumps(document)), tensors)
+    assert again.fingerprint == base.fingerprint
+    assert (again.tail, again.tau, again.pooling) == (base.tail, 12.5, base.pooling)
+    assert (again.preprocessing, again.name) == (base.preprocessing, base.name)
+    images = noise(1, 64, 64, 3)
+    assert torch.equal(again.embed(images), base.embed(images))
+    with pytest.raises(CheckpointError, match="damaged"):
+        base_from_document(document, dict(list(tensors.items())[1:]))
+    with pytest.raises(CheckpointError, match="'other', unknown to this version"):
+        base_from_document({**document, "origin": "other"}, tensors)
+
+
+def test_loading_the_imagenet_base_leaves_torch_alone():
+    torch.manual_seed(3)
+    expected = torch.rand(1)
+    torch.manual_seed(3)
+    load_base("efficientnet-lite0")
+    assert torch.equal(torch.rand(1), expected)
+
+
+def test_the_imagenet_base_knows_no_classes_of_a_cosine():
+    base = load_base("efficientnet-lite0")
+    assert base.class_weights is None
+    assert base.class_names == ()
+    assert base.image_size == (224, 224)
+    assert base.map_size(224, 224) == (7, 7)

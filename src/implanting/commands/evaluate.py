@@ -43,7 +43,7 @@ class Evaluate:
     """
 
     base: Path
-    """A base network made by `implanting pretrain`."""
+    """A base network: a file made by `implanting pretrain`, efficientnet-lite0 (ImageNet) or fc100."""
     data: Path
     """A data set (docs/data.md)."""
     split: str = "test"

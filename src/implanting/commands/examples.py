@@ -1,6 +1,20 @@
 """What the help of each verb ends with."""
 
 EXAMPLES = {
+    "fit": """\
+  implanting fit photos/ --out trees.safetensors         one sub-folder a class
+  implanting fit photos/ --out trees.safetensors --skip-bad --unknown none
+  implanting fit --from trees.safetensors --add elm=elm-photos/ --remove oak --out trees2.safetensors""",
+    "predict": """\
+  implanting predict trees.safetensors a.jpg b.jpg       files, folders, or patterns in quotes
+  implanting predict trees.safetensors album/ --top 3 --csv
+  find . -name '*.jpg' -print0 | implanting predict trees.safetensors - --json --skip-bad""",
+    "score": """\
+  implanting score trees.safetensors labelled/           one sub-folder a class
+  implanting score trees.safetensors labelled/ --report trees.html""",
+    "explain": """\
+  implanting explain trees.safetensors a.jpg --out a-heat.png
+  implanting explain trees.safetensors a.jpg --label oak --finer 3 --out a-oak.png""",
     "demo": """\
   implanting demo                       train and test on handwritten digits
   implanting demo --tasks 1000 --json   narrower intervals, and a document for programs""",
@@ -23,4 +37,6 @@ EXAMPLES = {
   implanting bench adapt --sizes 84 --tasks 16""",
     "bench evaluate": """\
   implanting bench evaluate --tasks 2000 --json""",
+    "bench classifier": """\
+  implanting bench classifier --json""",
 }

@@ -13,6 +13,7 @@ from implanting.config import RunConfig, require
 from implanting.console import print_text
 from implanting.distributed import set_threads
 from implanting.heatmap import MapKind
+from implanting.heatmap.saving import picture_format
 from implanting.labels import from_text
 
 
@@ -44,8 +45,9 @@ def main(arguments: Sequence[str]) -> int:
     command = parse(Explain, "explain", arguments)
     require(command.top >= 1, "top", command.top, "1 or more")
     require(command.finer >= 1, "finer", command.finer, "1 or more")
+    picture_format(command.out)
     set_threads(command.run.threads)
-    classifier = FewShotClassifier.load(command.file, base=command.base)
+    classifier = FewShotClassifier.load(command.file, base=command.base, device=command.run.device)
     label = None if command.label is None else from_text(command.label, classifier.classes_)
     explanation = classifier.explain(command.image, label, top=command.top, kind=command.kind, finer=command.finer)
     explanation.save(command.out)

@@ -3,7 +3,7 @@
 import dataclasses
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -18,7 +18,7 @@ from implanting.config import ClassifierConfig, RunConfig
 from implanting.console import print_document, print_table, say, show_progress
 from implanting.distributed import set_threads
 from implanting.errors import ConfigError, ImplantsKept
-from implanting.images import find_images, inspect_folder
+from implanting.images import find_images, inspect_folder, undecodable
 from implanting.labels import from_text
 
 SHOWN = 30
@@ -39,7 +39,9 @@ class Fit:
     start: Annotated[Path | None, tyro.conf.arg(name="from", metavar="FILE")] = None
     """A saved classifier to change."""
     add: Annotated[tuple[str, ...], tyro.conf.arg(metavar="CLASS=IMAGES")] = ()
-    """Classes to add, each with a folder, a pattern or an image; images of a class that is there are added to it."""
+    """Classes to add, each with a folder, a pattern or an image."""
+    add_images: Annotated[tuple[str, ...], tyro.conf.arg(metavar="CLASS=IMAGES")] = ()
+    """Further images of classes that are there."""
     remove: tuple[str, ...] = ()
     """Classes to remove."""
     refit: bool = False
@@ -63,17 +65,24 @@ def main(arguments: Sequence[str]) -> int:
         raise ConfigError(
             "--out is missing: name the file that the classifier is written to, such as trees.safetensors"
         )
-    if (command.photos is None) == (command.start is None):
-        raise ConfigError("name either a folder of photos or a classifier to change (--from FILE), not both")
-    if command.photos is not None and (command.add or command.remove or command.refit):
-        raise ConfigError("--add, --remove and --refit change a saved classifier: name it with --from")
+    if command.photos is not None and (command.add or command.add_images or command.remove or command.refit):
+        raise ConfigError("--add, --add-images, --remove and --refit change a saved classifier: name it with --from")
     check_destination(command.out)
     set_threads(command.run.threads)
     began = time.monotonic()
-    classifier = fresh(command, command.photos) if command.photos is not None else changed(command)
+    classifier = learned(command)
     classifier.save(command.out, slim=command.slim)
     show(command, classifier, time.monotonic() - began)
     return 0
+
+
+def learned(command: Fit) -> FewShotClassifier:
+    """The classifier to save."""
+    if command.photos is not None and command.start is None:
+        return fresh(command, command.photos)
+    if command.start is not None and command.photos is None:
+        return changed(command, command.start)
+    raise ConfigError("name either a folder of photos or a classifier to change (--from FILE), not both")
 
 
 def fresh(command: Fit, photos: Path) -> FewShotClassifier:
@@ -86,32 +95,57 @@ def fresh(command: Fit, photos: Path) -> FewShotClassifier:
     return classifier.fit(found.paths, found.labels, progress=show_progress)
 
 
-def changed(command: Fit) -> FewShotClassifier:
+def changed(command: Fit, start: Path) -> FewShotClassifier:
     """A saved classifier with classes added and removed."""
-    classifier = FewShotClassifier.load(Path(str(command.start)))
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ImplantsKept)
+    default = ClassifierConfig()
+    base = command.classifier.base if command.classifier.base != default.base else None
+    classifier = FewShotClassifier.load(start, base=base, device=command.run.device)
+    change_settings(classifier, command.classifier)
+    with warnings.catch_warnings(action="ignore", category=ImplantsKept):  # said below, in the words of this command
         for text in command.add:
-            add(classifier, text)
-        for label in command.remove:
-            classifier.remove_class(from_text(label, classifier.classes_))
+            label, paths = class_and_images(classifier, "--add", text, command.skip_bad)
+            if label in classifier.classes_.tolist():
+                raise ConfigError(f"--add {text}: class {label!r} is there already; use --add-images for more of it")
+            classifier.add_class(label, paths)
+        for text in command.add_images:
+            label, paths = class_and_images(classifier, "--add-images", text, command.skip_bad)
+            classifier.add_images(paths, [label] * len(paths))
+        for name in command.remove:
+            classifier.remove_class(from_text(name, classifier.classes_))
     if command.refit:
-        classifier.refit()
-    elif caught:
-        say(str(caught[-1].message).replace("refit()", "--refit"))
+        return classifier.refit()
+    if classifier.learned_.fitted.implants is not None and (command.add or command.add_images or command.remove):
+        say("the implants stay as they were trained for the earlier classes; --refit trains them anew")
     return classifier
 
 
-def add(classifier: FewShotClassifier, text: str) -> None:
-    """A class and its images, or further images of a class that is there."""
+def change_settings(classifier: FewShotClassifier, given: ClassifierConfig) -> None:
+    """Settings that differ from the defaults, where a fitted classifier can take them on."""
+    default = ClassifierConfig()
+    for item in dataclasses.fields(given):
+        name, value = item.name, getattr(given, item.name)
+        if name == "base" or value in (getattr(default, name), getattr(classifier, name)):
+            continue
+        if name in ("keep_supports", "image_size"):
+            raise ConfigError(f"--{name.replace('_', '-')} cannot be changed afterwards: fit again from the photos")
+        classifier.set_params(**{name: value})
+    classifier.check_settings(classifier.classes_)
+
+
+def class_and_images(
+    classifier: FewShotClassifier, flag: str, text: str, skip_bad: bool
+) -> tuple[Hashable, list[Path]]:
+    """A class and its images, from CLASS=IMAGES."""
     name, separator, images = text.partition("=")
     if not (name and separator and images):
-        raise ConfigError(f"--add {text}: needed is CLASS=IMAGES, such as elm=elm-photos/")
-    label, paths = from_text(name, classifier.classes_), find_images([images])
-    if label in classifier.classes_.tolist():
-        classifier.add_images(paths, [label] * len(paths))
-    else:
-        classifier.add_class(label, paths)
+        raise ConfigError(f"{flag} {text}: needed is CLASS=IMAGES, such as elm=elm-photos/")
+    paths, bad = find_images([images], skip_bad), []
+    if skip_bad:
+        bad = undecodable(paths, show_progress)
+        for failure in bad:
+            say(f"left out: {failure.reason}")
+    left_out = {failure.index for failure in bad}
+    return from_text(name, classifier.classes_), [path for at, path in enumerate(paths) if at not in left_out]
 
 
 def show(command: Fit, classifier: FewShotClassifier, seconds: float) -> None:

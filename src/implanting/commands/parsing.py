@@ -38,7 +38,8 @@ def parse(command: type[Command], verb: str, arguments: Sequence[str], default: 
 
 def _readable_help() -> ConstructorRegistry:
     """tyro's rules for dataclasses, but for headings and defaults as people would write them."""
-    registry, busy = ConstructorRegistry(), []
+    registry = ConstructorRegistry()
+    busy: list[StructTypeInfo] = []
 
     @registry.struct_rule
     def dress(info: StructTypeInfo) -> StructConstructorSpec | None:
@@ -59,7 +60,7 @@ def _dress_field(field: StructFieldSpec) -> StructFieldSpec:
     if dataclasses.is_dataclass(kind):  # "network options" for a NetworkConfig, wherever it stands
         heading = kind.__name__.removesuffix("Config").lower()  # type: ignore[union-attr] # a class
         kind = Annotated[kind, tyro.conf.arg(name=heading, prefix_name=False)]
-    elif field.default is None:  # what happens then is told by the field's own text
+    elif field.default is None or field.default == ():  # what happens then is told by the field's own text
         kind = Annotated[kind, tyro.conf.arg(help_behavior_hint="(optional)")]
     return dataclasses.replace(field, type=kind)
 

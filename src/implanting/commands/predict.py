@@ -10,13 +10,14 @@ from typing import Annotated, Any
 
 import tyro
 
+from implanting import __version__
 from implanting.classifier import Answer, FewShotClassifier
 from implanting.commands.parsing import parse
 from implanting.config import RunConfig, require
-from implanting.console import print_document, print_table, print_text, say, show_progress
+from implanting.console import print_document, print_table, print_text, say, show_progress, telling_warnings
 from implanting.distributed import set_threads
-from implanting.errors import ConfigError
-from implanting.images import find_images
+from implanting.errors import CannotRefuse, ConfigError
+from implanting.images import Failure, find_images
 
 
 @dataclass(frozen=True)
@@ -56,25 +57,30 @@ def main(arguments: Sequence[str]) -> int:
     set_threads(command.run.threads)
     paths = find_images(command.images, command.skip_bad)
     began = time.monotonic()
-    classifier = FewShotClassifier.load(command.file, base=command.base)
+    classifier = FewShotClassifier.load(command.file, base=command.base, device=command.run.device)
     overrides = {"unknown": command.unknown, "refuse": command.refuse}
     classifier.set_params(**{name: value for name, value in overrides.items() if value is not None})
-    answers, failures = classifier.answers(paths, top=command.top, skip_bad=command.skip_bad, progress=show_progress)
-    show(command, answers, time.monotonic() - began)
+    with telling_warnings(CannotRefuse):
+        answers, failures = classifier.answers(
+            paths, top=command.top, skip_bad=command.skip_bad, progress=show_progress
+        )
     for failure in failures:
         say(f"left out: {failure.reason}")
+    show(command, answers, failures, time.monotonic() - began)
     return 0
 
 
-def show(command: Predict, answers: Sequence[Answer], seconds: float) -> None:
+def show(command: Predict, answers: Sequence[Answer], failures: Sequence[Failure], seconds: float) -> None:
     """A line an image."""
     if command.json:
-        rows = [document(answer, command.top) for answer in answers]
-        print_document({"classifier": str(command.file), "images": len(rows), "seconds": seconds, "results": rows})
+        results = [document(answer, command.top) for answer in answers]
+        left_out = [{"image": str(failure.source), "reason": failure.reason} for failure in failures]
+        told = {"classifier": str(command.file), "images": len(results), "seconds": seconds}
+        print_document({**told, "code_version": __version__, "left_out": left_out, "results": results})
         return
     ranks = range(1, min(command.top, len(answers[0].ranking) if answers else 1) + 1)
-    ranked = [name for rank in ranks for name in (f"{rank}.", "probability")] if command.top > 1 else ["probability"]
-    columns = ["image", "class", *ranked]
+    ranked = [name for rank in ranks for name in (f"class {rank}", f"probability {rank}")]
+    columns = ["image", "class", *(ranked if command.top > 1 else ["probability"])]
     rows = [line(answer, command.top) for answer in answers]
     if command.csv:
         text = io.StringIO()

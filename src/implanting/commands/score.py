@@ -1,5 +1,6 @@
 """`implanting score`: how often a classifier is right on labelled images, class by class, with a report to look at."""
 
+import dataclasses
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -115,11 +116,10 @@ def report_of(
 
 
 def shown_image(classifier: FewShotClassifier, label: Any, answer: Answer) -> Shown:
-    """Where the image looks like the best class and, where that is wrong, like the true one."""
-    explanation = classifier.explain(answer.source, top=len(classifier.classes_))  # type: ignore[arg-type] # a path
-    best = answer.ranking[0][0]
-    wanted = [best, *([label] if label != best and label in explanation.classes else [])]
-    return Shown(str(answer.source), str(label), explanation.only(wanted))
+    """Where the image looks like the class it was given, and like the true one or the next best."""
+    explanation = classifier.explain(answer.source, top=len(classifier.classes_))
+    named = dataclasses.replace(explanation, classes=tuple(map(str, explanation.classes)))
+    return Shown.of(str(answer.source), str(label), str(answer.label), named)
 
 
 def show(command: ScoreCommand, score: Score, seconds: float) -> None:

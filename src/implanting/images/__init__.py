@@ -3,7 +3,7 @@
 from implanting.images.class_folders import list_class_folders
 from implanting.images.decoding import IMAGE_EXTENSIONS, PIXEL_LIMIT, ImageSource, decode
 from implanting.images.finding import find_images
-from implanting.images.labelled import LabelledImages, inspect_folder, read_folder
+from implanting.images.labelled import LabelledImages, inspect_folder, read_folder, undecodable
 from implanting.images.many import AS_STORED, DEFAULT_SIZE, allocate, decode_all, reserve, resize_all
 from implanting.images.normalisation import Normalisation
 from implanting.images.preprocessing import Preprocessing
@@ -36,4 +36,5 @@ __all__ = [
     "reserve",
     "resize",
     "resize_all",
+    "undecodable",
 ]

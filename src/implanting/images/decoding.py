@@ -76,6 +76,8 @@ def _decode(image: Image.Image, name: str) -> Image.Image:
 def _faults_named(name: str) -> Iterator[None]:
     try:
         yield
+    except ImageError:  # a ValueError that is named already
+        raise
     except BOMBS as fault:
         raise _too_large(name, _pixels_in(fault)) from None
     except DECODING_FAULTS as fault:

@@ -172,7 +172,7 @@ def describe(novel: ImageSet, base_images: ImageSet | None, tasks: TaskConfig, k
 
 def check_networks(pooling: BaseNetwork, dense: BaseNetwork, base_images: ImageSet | None) -> None:
     """One network of each kind, and base images of the classes that both were trained on."""
-    kinds = pooling.description.config.pooling, dense.description.config.pooling
+    kinds = pooling.pooling, dense.pooling
     if kinds[0] not in ("gap", "gmp") or kinds[1] != "dense":
         raise ConfigError(
             f"Figure 3 compares a network trained with gap or gmp and one trained with dense, in this order; "
@@ -181,8 +181,8 @@ def check_networks(pooling: BaseNetwork, dense: BaseNetwork, base_images: ImageS
     if base_images is None:
         return
     for base in (pooling, dense):
-        if base.description.class_names != base_images.class_names:
+        if base.class_names != base_images.class_names:
             raise ConfigError(
-                f"the {base.description.config.pooling} network was trained on {base.description.data_name}, whose "
-                f"classes are not those of {base_images.name}: give the images of its own base classes, or none"
+                f"the base classes of {base.name} are not those of {base_images.name}: "
+                "give the images of its own base classes, or none"
             )

@@ -9,6 +9,7 @@ from torch import Tensor
 from implanting.base import BaseNetwork
 from implanting.config import InferenceConfig
 from implanting.datasets import ImageSet
+from implanting.evaluation import require_class_weights
 from implanting.inference import prototype_classifier
 from implanting.progress import Progress
 from implanting.similarity import pool, probabilities, prototypes, scaled_cosine
@@ -67,10 +68,10 @@ class View:
 @torch.inference_mode()
 def view(base: BaseNetwork, candidates: Candidates, tasks: Tasks | None, progress: Progress) -> View:
     """Each candidate's probabilities among the classes of its task, or among the base classes."""
-    classify = prototype_classifier(base.description.config.pooling, base.tau, InferenceConfig())
+    classify = prototype_classifier(base.pooling, base.tau, InferenceConfig())
     phi, support = embed_used(base, candidates, tasks, progress)
     vectors = (
-        base.classifier.class_weights.cpu()[None]
+        require_class_weights(base).cpu()[None]
         if support is None
         else prototypes(pool(support, classify.support_pooling))
     )
