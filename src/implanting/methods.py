@@ -3,6 +3,7 @@
 A method reads features or activations that were computed once, and sees tasks only as indices into them.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, runtime_checkable
@@ -93,6 +94,11 @@ class ImplantMethod:
     tasks_at_once: int = 8
 
     def __call__(self, tasks: Tasks) -> tuple[Queries, Queries]:
+        (answers,) = self.tested(tasks, [self.classify])
+        return answers
+
+    def tested(self, tasks: Tasks, classifiers: Sequence[PrototypeClassifier]) -> list[tuple[Queries, Queries]]:
+        """Implants trained once, and what each way to test them answers."""
         way, shot = tasks.support.shape[1:]
         labels = torch.arange(way).repeat_interleave(shot)
         generators = [generator_of(self.seed, Stream.IMPLANTS, int(number)) for number in tasks.numbers]
@@ -103,8 +109,9 @@ class ImplantMethod:
             wide_support = torch.cat([support, implants(support_maps)], dim=-1)
             query_maps, query = self.activations.of(tasks.query.flatten(1))
             wide_query = torch.cat([query, implants(query_maps)], dim=-1)
-            answers = self.classify(wide_support.unflatten(1, (way, shot)), wide_query).argmax(-1)
-        return named(tasks, answers)
+            wide_support = wide_support.unflatten(1, (way, shot))
+            answers = [classify(wide_support, wide_query).argmax(-1) for classify in classifiers]
+        return [named(tasks, given) for given in answers]
 
     def __str__(self) -> str:
         return f"implants ({self.classify})"
@@ -112,18 +119,27 @@ class ImplantMethod:
 
 @dataclass(frozen=True)
 class BaseClassMethod:
-    """Base classes by the learned class weights, all of them at once; the tasks only choose which queries count."""
+    """Base classes by the learned class weights, all of them at once; the tasks only choose which queries count.
+
+    So every image is classified once, however many tasks have it.
+    """
 
     phi: Float[Tensor, "image location dim"]
     class_weights: Float[Tensor, "way weight_dim"]
     classify: PrototypeClassifier
     tasks_at_once: int = 64
 
-    def __call__(self, tasks: Tasks) -> tuple[Queries, Queries]:
+    @cached_property
+    def answers(self) -> Int[Tensor, " image"]:
+        """The class of every image."""
         with torch.inference_mode():
-            queries = pool(self.phi[tasks.query], self.classify.query_pooling)
-            given = probabilities(scaled_cosine(queries, self.class_weights, self.classify.tau)).argmax(-1)
-        return tasks.classes[:, :, None].expand(given.shape), given.cpu()
+            parts = [pool(phi, self.classify.query_pooling) for phi in self.phi.split(1024)]
+            scores = [scaled_cosine(part, self.class_weights, self.classify.tau) for part in parts]
+            return torch.cat([probabilities(part).argmax(-1) for part in scores]).cpu()
+
+    def __call__(self, tasks: Tasks) -> tuple[Queries, Queries]:
+        given = self.answers[tasks.query]
+        return tasks.classes[:, :, None].expand(given.shape), given
 
     def __str__(self) -> str:
         return f"class weights ({self.classify.query_pooling})"

@@ -62,7 +62,8 @@ def pretrain(
     with process_group(device):
         if resume:
             resume_run(run, out)
-        train(run, out, observe if rank() == 0 else ignore, stop)
+        if run.step < run.steps:  # else the file is finished, and stays as it is
+            train(run, out, observe if rank() == 0 else ignore, stop)
     return BaseNetwork(run.model.network, run.model.classifier, run.describe())
 
 

@@ -198,17 +198,22 @@ def resume(run: Run, out: Path) -> None:
 def read_saved(run: Run, out: Path) -> tuple[BaseDescription, dict[str, Tensor]]:
     """A checkpoint, after checking that it is of this very run."""
     saved, tensors = read_base(out)
-    there, here = flat(saved.config), flat(run.config)
+    check_same(saved, run.config, run.description.data_fingerprint, out)
+    return saved, tensors
+
+
+def check_same(saved: BaseDescription, config: PretrainConfig, data_fingerprint: str, out: Path) -> None:
+    """Refuse a checkpoint that was trained with other settings or on other images."""
+    there, here = flat(saved.config), flat(config)
     differing = [
         f"--{name.replace('_', '-')} was {there[name]} and is {value}"
         for name, value in here.items()
         if name not in FREE and there[name] != value
     ]
-    if saved.data_fingerprint != run.description.data_fingerprint:
+    if saved.data_fingerprint != data_fingerprint:
         differing.append(f"it was trained on other images ({saved.data_name}, {saved.data_fingerprint[:8]})")
     if differing:
-        raise ConfigError(f"cannot resume {out}: {'; '.join(differing)}")
-    return saved, tensors
+        raise ConfigError(f"cannot go on from {out}: {'; '.join(differing)}; give the same again, or another --out")
 
 
 def restore(run: Run, saved: BaseDescription, tensors: dict[str, Tensor], out: Path) -> None:
