@@ -198,7 +198,10 @@ def evaluate_poolings(
     return [counted(name, chunks, place, tasks, config, classes) for place, name in enumerate(names)]
 
 
-Chunk = tuple[int, list[tuple[Queries, Queries]]]
+Answers = Int[Tensor, "_ group query"]
+"""As `Queries`, for chunks that need not be of one size."""
+
+Chunk = tuple[int, list[tuple[Answers, Answers]]]
 """The number of a chunk's first task, and truth and answers for each way to test."""
 
 

@@ -29,7 +29,6 @@ from implanting.datasets import ImageSet, check_disjoint, read_dataset
 from implanting.distributed import choose_device, launch, process_group, rank, set_threads, world_size
 from implanting.evaluation import Result
 from implanting.held_out import extra_images
-from implanting.recipes import RecipeName
 from implanting.reproduce.bases import (
     HOLD_OUT,
     PAPER_RECIPES,
@@ -39,22 +38,23 @@ from implanting.reproduce.bases import (
     recipe_settings,
 )
 from implanting.reproduce.claims import decide
-from implanting.reproduce.data_sets import paper_data, why_not_the_papers
+from implanting.reproduce.data_sets import paper_data
 from implanting.reproduce.drawing import draw_table
+from implanting.reproduce.experiment import MARK, Experiment
 from implanting.reproduce.kept_results import KeptResults
-from implanting.reproduce.paper import IMPLANT_TASKS, TABLES
+from implanting.reproduce.paper import TABLES
 from implanting.reproduce.settings import Setting
 from implanting.reproduce.tables import Table
 from implanting.reproduce.testing import Trials, run_tests
 from implanting.reproduce.writing import (
     CLAIM_COLUMNS,
-    MARK,
     claim_rows,
     json_claims,
     markdown,
     result_rows,
     table_rows,
 )
+from implanting.run import FREE
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Reproduce:
     """A table of the paper: train the base networks it needs, test every row on the same tasks, judge its claims.
 
     Writes tableN.md, tableN.json, tableN.png, the base networks and all results to --out. What --out already holds is
-    taken up: a run that was stopped or killed goes on when it is called again, and tables share what they have in common.
+    taken up: a run that was stopped or killed goes on when it is called again, and tables share what they can.
     """
 
     table: Annotated[Literal["table1", "table2", "table3", "table4", "table5"], tyro.conf.Positional]
@@ -75,8 +75,8 @@ class Reproduce:
     """The novel classes: test as in the paper, or val."""
     recipe: Literal["paper", "cpu"] = "paper"
     """Stage 1: the paper's for this data set (for other data, the table's), or one for a CPU."""
-    shot: tuple[int, ...] | None = None
-    """Only these numbers of support images a class; default: all that the table has."""
+    shot: tuple[int, ...] = ()
+    """Only these of the table's numbers of support images a class; default: all."""
     way: int = TaskConfig.way
     """Classes of a task."""
     queries: int = TaskConfig.queries
@@ -100,19 +100,6 @@ class Reproduce:
     run: RunConfig = field(default_factory=RunConfig)
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """All that is known before anything slow is done."""
-
-    table: Table
-    recipe: RecipeName
-    stage1: PretrainConfig
-    """What all base networks share."""
-    base_images: ImageSet
-    validation: ImageSet | None
-    trials: Trials
-
-
 def main(arguments: Sequence[str]) -> int:
     """Check everything first; then train, test, and tell."""
     command = parse(Reproduce, "reproduce", arguments)
@@ -120,15 +107,15 @@ def main(arguments: Sequence[str]) -> int:
     set_threads(command.run.threads)
     device = choose_device(command.run.device)
     began = time.monotonic()
-    prepared = prepare(command)
+    experiment = prepare(command)
     if command.workers > 1 and world_size() == 1:
         return launch(command.workers, "reproduce", arguments)
     with process_group(device):
-        results = train_and_test(command, prepared, device)
+        results = train_and_test(command, experiment, device)
     if results is None:
         say(f"stopped; the same command goes on from what {command.out} holds")
         return 130
-    report(command, prepared, results, time.monotonic() - began)
+    report(command, experiment, results, time.monotonic() - began)
     return 0
 
 
@@ -137,7 +124,7 @@ def chosen_table(command: Reproduce) -> Table:
     table = TABLES[command.table]
     if command.adapt != ImplantConfig():
         table = table.with_ours(command.adapt)
-    return table if command.shot is None else table.with_shots(command.shot)
+    return table.with_shots(command.shot) if command.shot else table
 
 
 def read(command: Reproduce, image_size: int | None, split: str) -> ImageSet:
@@ -152,7 +139,7 @@ def read(command: Reproduce, image_size: int | None, split: str) -> ImageSet:
     )
 
 
-def prepare(command: Reproduce) -> Prepared:
+def prepare(command: Reproduce) -> Experiment:
     """Read the data, draw the tasks, look at what --out holds: all that can be wrong is said before training."""
     table = chosen_table(command)
     command.out.mkdir(parents=True, exist_ok=True)
@@ -167,11 +154,14 @@ def prepare(command: Reproduce) -> Prepared:
     shared, held_out = base_images_for_tests(command, table, shared, base_images)
     trials = Trials(novel, held_out, TaskConfig(command.way, 1, command.queries, command.tasks, command.seed))
     settings = table.settings()
-    for setting in (setting for group in settings.values() for setting in group):
-        trials.novel_tasks(trials.config_of(setting))
+    trials.draw([setting for group in settings.values() for setting in group])
     missing = check_bases(command.out, list(settings), shared, base_images)
     say(f"{table.name}: {len(settings)} base networks, {len(missing)} of them to train (recipe {recipe})")
-    return Prepared(table, recipe, shared, base_images, validation, trials)
+    given = {name: value for name, value in dataclasses.asdict(command.changes).items() if value is not None}
+    changes = [f"{name.replace('_', ' ')} {value}" for name, value in given.items() if name not in FREE]
+    described = ", ".join([recipe, *changes])
+    is_papers = command.recipe == "paper" and not changes
+    return Experiment(table, described, is_papers, shared, base_images, validation, command.split, trials)
 
 
 def base_images_for_tests(
@@ -189,60 +179,34 @@ def base_images_for_tests(
     return shared, base_images.subset(chosen)
 
 
-def train_and_test(command: Reproduce, prepared: Prepared, device: torch.device) -> dict[Setting, Result] | None:
+def train_and_test(command: Reproduce, experiment: Experiment, device: torch.device) -> dict[Setting, Result] | None:
     """The results of every cell, base network by base network; None where training was stopped."""
     results: dict[Setting, Result] = {}
-    groups = prepared.table.settings()
+    groups = experiment.table.settings()
     for number, (stage1, settings) in enumerate(groups.items(), start=1):
         say(f"base network {number} of {len(groups)}: {stage1}")
-        file = base_file(command.out, stage1, prepared.stage1)
-        config = base_settings(stage1, prepared.stage1)
-        base = train(config, prepared.base_images, prepared.validation, file, device, resume=True)
+        file = base_file(command.out, stage1, experiment.stage1)
+        config = base_settings(stage1, experiment.stage1)
+        base = train(config, experiment.base_images, experiment.validation, file, device, resume=True)
         if not base.description.training["finished"]:
             return None
         kept, cache = KeptResults(command.out / "results"), command.cache and command.cache / file.stem
-        tests = run_tests(base, settings, prepared.trials, kept, half=command.half, cache=cache, progress=show_progress)
+        tests = run_tests(
+            base, settings, experiment.trials, kept, half=command.half, cache=cache, progress=show_progress
+        )
         for setting, result in tests:
             results[setting] = result
             say(f"  {setting.shot}-shot, {setting.classes} classes, {setting.method}: {result.estimate}")
     return results
 
 
-def notes(command: Reproduce, prepared: Prepared) -> tuple[list[str], str]:
-    """What one must know to read the figures, and the mark of differences to a paper that did something else."""
-    table, trials, images = prepared.table, prepared.trials, prepared.base_images
-    changes = [f"{name} {value}" for name, value in dataclasses.asdict(command.changes).items() if value is not None]
-    reasons = [why_not_the_papers(table.data, images, trials.novel, command.split)]
-    if command.recipe != "paper" or changes:
-        reasons.append("the base networks were not trained by the paper's recipe")
-    foreign = [reason for reason in reasons if reason]
-    implants = any(setting.implants for settings in table.settings().values() for setting in settings)
-    texts = [
-        f"Trained on {images.name}, {len(images)} images of {len(images.class_names)} classes; recipe "
-        f"{', '.join([prepared.recipe, *changes])}; one run each, seed {command.seed}.",
-        f"Tested on {trials.novel.name}, {len(trials.novel.class_names)} classes: accuracy in %, mean of {command.tasks} "
-        f"{command.way}-way tasks with {command.queries} queries a class ± 95 % interval over the sampling of tasks. "
-        "All rows see the same tasks. Other training runs may differ by more.",
-    ]
-    if implants:
-        adapt = ImplantConfig()
-        texts.append(
-            f"With implants, {min(command.tasks, IMPLANT_TASKS)} of these tasks. The paper does not give the learning "
-            f"rate and weight decay of stage 2; here {adapt.implant_learning_rate:g} and {adapt.implant_weight_decay:g}."
-        )
-    if prepared.stage1.data.hold_out:
-        texts.append(f"{prepared.stage1.data.hold_out} images of each base class were held out of training for tests.")
-    texts += [f"{MARK} Not the paper's experiment: {'; '.join(foreign)}."] if foreign else []
-    return [*texts, *([table.note] if table.note else [])], MARK if foreign else ""
-
-
-def report(command: Reproduce, prepared: Prepared, results: dict[Setting, Result], seconds: float) -> None:
+def report(command: Reproduce, experiment: Experiment, results: dict[Setting, Result], seconds: float) -> None:
     """The table and the verdicts, on stdout and in --out."""
     if rank() != 0:
         return
-    table = prepared.table
+    table = experiment.table
     decisions = decide(results, table.figures())
-    texts, mark = notes(command, prepared)
+    texts, mark = experiment.notes(), MARK if experiment.differences() else ""
     settings: dict[str, Any] = dataclasses.asdict(command)
     rows, claims = result_rows(table, results), json_claims(decisions)
     document = result_document(settings, seconds, rows, claims=claims, notes=texts)
@@ -252,7 +216,7 @@ def report(command: Reproduce, prepared: Prepared, results: dict[Setting, Result
     draw_table(
         table,
         results,
-        f"Table {table.number} of the paper, on {prepared.trials.novel.name}",
+        f"Table {table.number} of the paper, on {experiment.trials.novel.name}",
         target.with_suffix(".png"),
     )
     if command.json:

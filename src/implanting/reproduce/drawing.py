@@ -32,7 +32,7 @@ def draw_table(table: Table, results: Mapping[Setting, Result], title: str, pict
 
 def draw_column(panel, cells: list[Cell], results: Mapping[Setting, Result]) -> None:  # type: ignore[no-untyped-def] # matplotlib's Axes, which is slow to import
     """One panel; its axis starts below the lowest figure, since gains of one point would not be seen from 0 on."""
-    measured = {place: results[cell.setting] for place, cell in enumerate(cells) if cell.setting in results}
+    measured = {place: results[cell.setting] for place, cell in enumerate(cells) if cell.setting}
     printed = {place: cell.figure for place, cell in enumerate(cells) if cell.figure}
     intervals = [0 if math.isnan(result.interval) else 100 * result.interval for result in measured.values()]
     means = [100 * result.mean for result in measured.values()]

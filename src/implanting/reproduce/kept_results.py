@@ -50,7 +50,7 @@ class KeptResults:
 def read_result(file: Path) -> Result | None:
     """The result of a file; one that a failing disk has spoilt counts as none and is computed again."""
     try:
-        with np.load(file, allow_pickle=False) as content:
+        with np.load(io.BytesIO(file.read_bytes()), allow_pickle=False) as content:
             described = json.loads(str(content["described"]))
             config = config_from_dict(TaskConfig, described.pop("config"))
             return Result(config=config, per_task=content["per_task"], confusion=content["confusion"], **described)

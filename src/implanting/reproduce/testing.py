@@ -53,6 +53,13 @@ class Trials:
             self.drawn[config.shot] = draw_tasks(self.novel, dataclasses.replace(config, tasks=self.config.tasks))
         return self.drawn[config.shot][: config.tasks]
 
+    def draw(self, settings: Sequence[Setting]) -> None:
+        """All tasks now rather than when they are needed, to learn at once where there are too few images."""
+        for setting in settings:
+            self.novel_tasks(self.config_of(setting))
+        if self.held_out is not None:
+            _ = self.base_tasks
+
     @property
     def known(self) -> ImageSet:
         """Images of base classes that were not trained on."""

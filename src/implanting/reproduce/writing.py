@@ -9,9 +9,6 @@ from implanting.reproduce.claims import Decision
 from implanting.reproduce.settings import Setting
 from implanting.reproduce.tables import Cell, Row, Table
 
-MARK = "†"
-"""Stands behind differences to the paper on other data than the paper's."""
-
 CLAIM_COLUMNS = ("claim", "paired difference", "paper", "verdict")
 
 
