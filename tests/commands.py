@@ -32,8 +32,8 @@ def pretrain_command(data: Path, out: Path) -> list[str]:
 
 
 def reproduce_command(data: Path, out: Path) -> list[str]:
-    """A small and quick table: two base networks, with implants."""
-    recipe = ["--recipe", "cpu", "--width", "4", "--batch-size", "16", "--validation-tasks", "0", "--shot", "5"]
+    """A small and quick table: two base networks, and implants where there are two shots or more."""
+    recipe = ["--recipe", "cpu", "--width", "4", "--batch-size", "16", "--validation-tasks", "0"]
     tasks = ["--split", "val", "--queries", "6", "--tasks", "13", "--json"]
     command = [sys.executable, "-m", "implanting", "reproduce", "table5", "--data", str(data), "--out", str(out)]
     return [*command, *recipe, *tasks]

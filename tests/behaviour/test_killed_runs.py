@@ -74,11 +74,10 @@ def test_what_is_there_is_not_replaced_unasked(data: Path, uninterrupted: Path) 
 
 
 def test_a_table_that_was_stopped_goes_on_when_called_again(data: Path, tmp_path: Path) -> None:
-    whole, stopped = ([*reproduce_command(data, tmp_path / name), *LENGTH] for name in ("whole", "stopped"))
+    length = ["--shot", "1", "--iterations", "20", "--save-every", "0"]
+    whole, stopped = ([*reproduce_command(data, tmp_path / name), *length] for name in ("whole", "stopped"))
     expected = json.loads(implanting(*whole).stdout.splitlines()[-1])["results"]
-    gap, dense = (tmp_path / "stopped" / f"resnet12-{pooling}.safetensors" for pooling in ("gap", "dense"))
+    gap = tmp_path / "stopped" / "resnet12-gap.safetensors"
     assert interrupt(stopped, gap, signal.SIGINT) == 130
     assert not load_base(gap).description.training["finished"]
-    assert interrupt(stopped, dense, signal.SIGKILL) == -signal.SIGKILL
-    assert load_base(gap).description.training["finished"]
     assert json.loads(implanting(*stopped).stdout.splitlines()[-1])["results"] == expected

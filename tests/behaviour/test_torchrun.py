@@ -128,7 +128,7 @@ def test_the_tasks_of_an_evaluation_are_shared_without_a_trace(tmp_path: Path) -
 
 def test_a_table_is_trained_and_tested_by_two_processes_as_by_one(tmp_path: Path) -> None:
     data, out = write_fc100(tmp_path), tmp_path / "out"
-    command = [*reproduce_command(data, out), "--iterations", "4"]
+    command = [*reproduce_command(data, out), "--shot", "5", "--iterations", "4"]
     shared = json.loads(implanting(*command, "--workers", "2").stdout.splitlines()[-1])["results"]
     assert load_base(out / "resnet12-dense.safetensors").description.training["processes"] == 2
     shutil.rmtree(out / "results")
