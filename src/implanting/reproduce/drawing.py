@@ -20,7 +20,7 @@ def draw_table(table: Table, results: Mapping[Setting, Result], title: str, pict
     panels = figure.subplots(1, len(table.columns), sharey=True, squeeze=False)[0]
     for column, panel in zip(table.columns, panels, strict=True):
         draw_column(panel, [row.cells.get(column, Cell()) for row in table.rows], results)
-        panel.set(title=column, xlabel="accuracy in %")
+        panel.set(title=column, xlabel="accuracy in %, axis cut")
     titles = [f"{row.title}{' (ours)' * (row.source == 'ours')}" for row in table.rows]
     panels[0].set_yticks(range(len(titles)), titles)
     panels[0].invert_yaxis()
