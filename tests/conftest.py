@@ -2,7 +2,12 @@
 
 import os
 from importlib.util import find_spec
+from pathlib import Path
 from pkgutil import iter_modules
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from implanting.base import BaseNetwork
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch is loaded; threads that wait do not spin
 
@@ -17,6 +22,23 @@ CHECKED = [
 ]
 install_import_hook(CHECKED, "beartype.beartype")
 
-import torch  # noqa: E402 (after the environment is set)
+import pytest  # noqa: E402 (after the environment is set)
+import torch  # noqa: E402
 
 torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def base_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small base network as `implanting pretrain` leaves it."""
+    from toys import write_trained_base
+
+    return write_trained_base(tmp_path_factory.mktemp("base") / "base.safetensors")
+
+
+@pytest.fixture(scope="session")
+def base(base_file: Path) -> "BaseNetwork":
+    """The same, loaded."""
+    from implanting.base import load_base
+
+    return load_base(base_file)

@@ -2,15 +2,18 @@
 
 import dataclasses
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
 
-from implanting.base import BaseDescription, BaseNetwork, build
+from implanting.base import BaseNetwork
 from implanting.config import AugmentConfig, NetworkConfig, PretrainConfig
 from implanting.datasets import ImageSet
 from implanting.images import Normalisation
+from implanting.pretraining import pretrain
+from implanting.trained import BaseDescription, build
 
 
 def seeded(seed: int = 0) -> Generator:
@@ -84,7 +87,14 @@ def toy_base(size: int = 32, classes: int = 3, **changes: Any) -> BaseNetwork:
             "validation": [{"mean": 1 / 3}],
         },
     )
-    return BaseNetwork(network, classifier, description)
+    return BaseNetwork.from_training(network, classifier, description)
+
+
+def write_trained_base(path: Path, **changes: Any) -> Path:
+    """A file of a base network that has learnt, in a second, to tell colours apart; images have 32 pixels."""
+    config = tiny_config(iterations=20, batch_size=12, learning_rate=0.05, **changes)
+    pretrain(config, coloured(5, 8, 32), None, path, device=torch.device("cpu"))
+    return path
 
 
 def same(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:

@@ -1,5 +1,7 @@
 """Slow, obvious twins of stage 2 for one task: convolutions of concatenated maps, prototypes built in loops."""
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -27,7 +29,9 @@ def naive_layer(implant: Implant, task: int, x: Tensor, fixed: Statistics, found
     weights = [implant.base_weight[task]]
     if implant.implant_weight is not None:
         weights.append(implant.implant_weight[task])
-    maps = F.conv2d(x, as_kernel(torch.cat(weights), implant.kernel), padding=implant.kernel // 2)
+    maps = F.conv2d(
+        x, as_kernel(torch.cat(weights), implant.kernel), padding=implant.kernel // 2, stride=implant.stride
+    )
     gamma, beta = implant.gamma[task].flatten(), implant.beta[task].flatten()
     found.append((maps.mean((0, 2, 3)).detach(), maps.var((0, 2, 3), correction=0).detach()))
     if not fixed:
@@ -39,25 +43,30 @@ def naive_implants(
     implants: Implants, task: int, base_maps: list[Tensor], fixed: Statistics | None = None
 ) -> tuple[Tensor, Statistics]:
     """The implant stream of one task, [image location channel], and the statistics of these images."""
-    activations = {"swish": F.silu, "relu": F.relu, None: lambda x: x}
+    activations = {"swish": F.silu, "relu": F.relu, "relu6": F.relu6, None: lambda x: x}
     found: Statistics = []
-    below: list[Tensor] = []
-    images = [as_images(maps[task], implants.size) for maps in base_maps]
-    for number, (implant, layer) in enumerate(zip(implants.layers, implants.tail.layers, strict=True), start=1):
+    outputs: list[Tensor] = []
+    images = [as_images(maps[task], size) for maps, size in zip(base_maps, implants.sizes, strict=True)]
+    for implant, layer in zip(implants.layers, implants.tail.layers, strict=True):
+        below = [] if layer.below is None else [outputs[layer.below]]
         maps = naive_layer(implant, task, torch.cat([images[layer.reads], *below], 1), fixed or [], found)
-        if number < len(implants.layers):
-            below = [activations[implants.tail.activation](maps)]
-    if implants.tail.shortcut is not None:
-        maps = maps + naive_layer(implants.shortcut, task, images[implants.tail.shortcut.reads], fixed or [], found)
-    pooled = F.max_pool2d(activations[implants.tail.last_activation](maps), 2)
-    return pooled.flatten(2).transpose(1, 2), found
+        if layer.adds is not None:
+            maps = outputs[layer.adds] + maps
+        outputs.append(F.max_pool2d(activations[layer.activation](maps), layer.pool))
+    return outputs[-1].flatten(2).transpose(1, 2), found
 
 
-def naive_scores(phi: Tensor, labels: Tensor, config: ImplantConfig) -> dict[int, Tensor]:
-    """Scores [location way] of every support whose class has another one, by prototypes made without it."""
+def naive_scores(
+    phi: Tensor, labels: Tensor, config: ImplantConfig, groups: Sequence[int] | None = None
+) -> dict[int, Tensor]:
+    """Scores [location way] of every support whose class has another one, by prototypes made without it.
+
+    Without it and its group: supports of the same number are views of one image.
+    """
     scores = {}
+    groups = range(len(labels)) if groups is None else groups
     for query, label in enumerate(labels.tolist()):
-        others = [image for image in range(len(labels)) if image != query]
+        others = [image for image in range(len(labels)) if groups[image] != groups[query]]
         if label not in labels[others]:
             continue
         prototypes = []
@@ -69,10 +78,32 @@ def naive_scores(phi: Tensor, labels: Tensor, config: ImplantConfig) -> dict[int
     return scores
 
 
-def naive_loss(phi: Tensor, labels: Tensor, config: ImplantConfig) -> Tensor:
+def naive_loss(phi: Tensor, labels: Tensor, config: ImplantConfig, groups: Sequence[int] | None = None) -> Tensor:
     """The mean of -log p(own class) over left-out supports and locations."""
     terms = []
-    for query, scores in naive_scores(phi, labels, config).items():
+    for query, scores in naive_scores(phi, labels, config, groups).items():
         for location in scores:
             terms.append(location.exp().sum().log() - location[labels[query]])
     return torch.stack(terms).mean()
+
+
+def naive_adapt(
+    implants: Implants,
+    base_maps: list[Tensor],
+    phi: Tensor,
+    labels: Tensor,
+    config: ImplantConfig,
+    groups: Sequence[int] | None = None,
+) -> Statistics:
+    """Train one task's implants, in place, by convolutions, loops and AdamW; gives their batch-norm statistics."""
+    parameters = [parameter.requires_grad_() for parameter in implants.parameters()]
+    optimizer = torch.optim.AdamW(
+        parameters, lr=config.implant_learning_rate, weight_decay=config.implant_weight_decay, fused=False
+    )
+    for _ in range(config.implant_epochs):
+        optimizer.zero_grad()
+        implant, _ = naive_implants(implants, 0, base_maps)
+        naive_loss(torch.cat([phi[0], implant], -1), labels, config, groups).backward()
+        optimizer.step()
+    with torch.no_grad():
+        return naive_implants(implants, 0, base_maps)[1]

@@ -9,16 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from implanting.base import BaseNetwork, load_base
+    from implanting.classifier import FewShotClassifier
     from implanting.datasets import ImageSet, read_dataset
     from implanting.evaluation import Result, evaluate
-    from implanting.images import read_folder
+    from implanting.images import Normalisation, Preprocessing, read_folder
+    from implanting.own_module import ImplantedModule
     from implanting.pretraining import pretrain
+    from implanting.scale import with_tau_from
 
 __version__ = "0.1.0"
 
 __all__ = [
     "BaseNetwork",
+    "FewShotClassifier",
     "ImageSet",
+    "ImplantedModule",
+    "Normalisation",
+    "Preprocessing",
     "Result",
     "__version__",
     "evaluate",
@@ -26,17 +33,23 @@ __all__ = [
     "pretrain",
     "read_dataset",
     "read_folder",
+    "with_tau_from",
 ]
 
 _HOMES = {
     "BaseNetwork": "base",
+    "FewShotClassifier": "classifier",
     "ImageSet": "datasets",
+    "ImplantedModule": "own_module",
+    "Normalisation": "images",
+    "Preprocessing": "images",
     "Result": "evaluation",
     "evaluate": "evaluation",
     "load_base": "base",
     "pretrain": "pretraining",
     "read_dataset": "datasets",
     "read_folder": "images",
+    "with_tau_from": "scale",
 }
 
 

@@ -5,6 +5,7 @@ when they are larger than a budget or when a folder is named to keep them in. A 
 images it is; one of others is refused, never used.
 """
 
+import hashlib
 import json
 from collections.abc import Sequence
 from contextlib import suppress
@@ -13,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
-from implanting.base import BATCH, BaseNetwork
+from implanting.base import BaseNetwork, batches_of
 from implanting.checkpoint import write_atomically
 from implanting.config import MEMORY_BUDGET
 from implanting.datasets import ImageSet
@@ -24,11 +25,13 @@ from implanting.distributed import group, wait_for_all
 from implanting.errors import DataError
 from implanting.images import allocate, reserve
 from implanting.progress import Progress, silent
+from implanting.similarity import locations
+from implanting.tail import Sizes
 
 DESCRIPTION = "activations.json"
 """Written last: a folder without it is no cache."""
 
-Cached = Float[Tensor, "image location _"]
+Cached = Float[Tensor, "image _ _"]
 CachedPhi = Float[Tensor, "image pooled dim"]
 
 
@@ -37,10 +40,10 @@ class Activations:
     """What the frozen network computes for each image."""
 
     base_maps: list[Cached]
-    """What the convolutions of the last block read: its input z, then a_1, a_2, ..."""
+    """What the implanted layers read; in ResNet-12 the last block's input z, then a_1, a_2."""
     phi: CachedPhi
-    size: tuple[int, int]
-    """Rows and columns of the base maps."""
+    sizes: Sizes
+    """Rows and columns of each base map."""
 
     def of(self, images: Int[Tensor, "*task image"]) -> tuple[list[Tensor], Tensor]:
         """The maps and phi of some images, [*task image location channel], in single precision."""
@@ -62,36 +65,53 @@ def compute_activations(
     """
     dtype = np.dtype(np.float16 if half else np.float32)
     if cache is None:
-        shapes, size = shapes_of(base, image_set)
+        shapes, sizes = shapes_of(base, image_set)
         arrays = allocate_all(shapes, dtype, budget)
         fill(base, image_set, arrays, progress)
-        return activations_of(arrays, size)
-    identity = {"base": base.fingerprint, "images": image_set.fingerprint, "dtype": dtype.name}
+        return activations_of(arrays, sizes)
+    identity = {
+        "base": base.fingerprint,
+        "images": image_set.fingerprint,
+        "tail": hashlib.sha256(repr(base.tail).encode()).hexdigest(),
+        "dtype": dtype.name,
+    }
     if group()[0] == 0 and not (cache / DESCRIPTION).exists():
-        shapes, size = shapes_of(base, image_set)
+        shapes, sizes = shapes_of(base, image_set)
         fill(base, image_set, open_files(cache, shapes, dtype), progress)
-        described = json.dumps({**identity, "size": size, "arrays": len(shapes)})
+        described = json.dumps({**identity, "sizes": sizes, "arrays": len(shapes)})
         write_atomically(cache / DESCRIPTION, described.encode())
     wait_for_all()
     return open_cache(cache, identity)
 
 
-def activations_of(arrays: Sequence[np.ndarray], size: tuple[int, int]) -> Activations:
+def encode(
+    base: BaseNetwork, images: UInt8[Tensor, "image height width 3"]
+) -> tuple[list[Float[Tensor, "image location _"]], Float[Tensor, "image pooled dim"], Sizes]:
+    """The maps that implants read and phi of a few images, [image location channel] in memory, and the maps' sizes."""
+    encoded = [base.activations(batch) for batch in batches_of(images)]
+    *maps, phi = (
+        torch.cat([locations(part).cpu() for part in parts])
+        for parts in zip(*((*maps, phi) for maps, phi in encoded), strict=True)
+    )
+    return maps, phi, tuple((part.shape[2], part.shape[3]) for part in encoded[0][0])
+
+
+def activations_of(arrays: Sequence[np.ndarray], sizes: Sizes) -> Activations:
     """Arrays as tensors that share their memory."""
     *base_maps, phi = (torch.from_numpy(array) for array in arrays)
-    return Activations(base_maps, phi, size)
+    return Activations(base_maps, phi, sizes)
 
 
-def shapes_of(base: BaseNetwork, image_set: ImageSet) -> tuple[list[tuple[int, ...]], tuple[int, int]]:
-    """The shape of each array of the cache, and the maps' rows and columns."""
+def shapes_of(base: BaseNetwork, image_set: ImageSet) -> tuple[list[tuple[int, ...]], Sizes]:
+    """The shape of each array of the cache, and the rows and columns of each map."""
     maps, phi = base.activations(image_set.images[:1])
-    size = (maps[0].shape[2], maps[0].shape[3])
-    return [(len(image_set), part[0, 0].numel(), part.shape[1]) for part in (*maps, phi)], size
+    sizes = tuple((part.shape[2], part.shape[3]) for part in maps)
+    return [(len(image_set), part[0, 0].numel(), part.shape[1]) for part in (*maps, phi)], sizes
 
 
 def fill(base: BaseNetwork, image_set: ImageSet, arrays: Sequence[np.ndarray], progress: Progress) -> None:
     """One pass over the images."""
-    batches = image_set.images.split(BATCH)
+    batches = batches_of(image_set.images)
     start = 0
     for batch in progress(batches, "base activations", len(batches)):
         maps, phi = base.activations(batch)
@@ -141,6 +161,7 @@ def open_cache(cache: Path, identity: dict[str, str]) -> Activations:
     try:
         found = json.loads((cache / DESCRIPTION).read_text())
         stated = {name: str(found[name]) for name in identity}
+        sizes = tuple((int(rows), int(columns)) for rows, columns in found["sizes"])
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise DataError(f"the cache {cache} is damaged ({error!r}): remove it, and it will be made anew") from error
     for name, value in identity.items():
@@ -153,5 +174,4 @@ def open_cache(cache: Path, identity: dict[str, str]) -> Activations:
         arrays = [np.load(file_of(cache, number), mmap_mode="c") for number in range(found["arrays"])]
     except (OSError, ValueError) as error:
         raise DataError(f"the cache {cache} is damaged ({error}): remove it, and it will be made anew") from error
-    rows, columns = found["size"]
-    return activations_of(arrays, (rows, columns))
+    return activations_of(arrays, sizes)

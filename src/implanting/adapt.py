@@ -6,7 +6,8 @@ meets S_j of the other classes and S_y - v_i of its own, and
 
     <q_i, S_y - v_i> = <q_i, S_y> - <q_i, v_i>    |S_y - v_i|^2 = |S_y|^2 - 2 <S_y, v_i> + |v_i|^2.
 
-(Dividing a prototype by the number of its supports does not change a cosine.) The products of phi_wide =
+(Dividing a prototype by the number of its supports does not change a cosine.) Where a support image comes in several
+views, v_i is the sum of all its views: they are left out together. The products of phi_wide =
 [base, implant] are those of the base, computed once, plus those of the implants, computed anew at each epoch.
 
 The loss is summed over tasks: AdamW works element by element, so a step over stacked implants is a step of each task.
@@ -21,9 +22,9 @@ from torch import Generator, Tensor
 
 from implanting.config import ImplantConfig
 from implanting.errors import DataError
-from implanting.implants import Implants, Maps, PooledMaps, new_implants
-from implanting.networks import Tail
+from implanting.implants import BaseMaps, Implants, Maps, PooledMaps, new_implants
 from implanting.similarity import pool
+from implanting.tail import Sizes, Tail
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Products:
     query_class: Float[Tensor, "task image location way"]
     """<q, S_j>"""
     query_own: Float[Tensor, "task image location"]
-    """<q_i, v_i>"""
+    """<q_i, v_i>, where v_i sums the views of query i's image"""
     query_query: Float[Tensor, "task image location"]
     class_class: Float[Tensor, "task way"]
     class_own: Float[Tensor, "task image"]
@@ -45,20 +46,51 @@ class Products:
         return Products(*(ours + theirs for ours, theirs in pairs))
 
 
-def inner_products(phi: Maps, membership: Float[Tensor, "image way"], config: ImplantConfig) -> Products:
-    """The products of one group of channels; `membership` is 1 where an image is a support of a class."""
+def inner_products(
+    phi: Maps,
+    membership: Float[Tensor, "image way"],
+    config: ImplantConfig,
+    groups: Int[Tensor, " image"] | None = None,
+) -> Products:
+    """The products of one group of channels; `membership` is 1 where an image is a support of a class.
+
+    Images of the same number in `groups` are left out together; without it, each by itself.
+    """
     queries = pool(phi, config.adapt_query_pooling)
     vectors = pool(phi, config.adapt_support_pooling).squeeze(2)
     sums = membership.mT @ vectors
     own_sums = membership @ sums
+    left_out = vectors if groups is None else sums_of_groups(vectors, groups)
     return Products(
         query_class=torch.einsum("tnld,twd->tnlw", queries, sums),
-        query_own=(queries * vectors[:, :, None]).sum(-1),
+        query_own=(queries * left_out[:, :, None]).sum(-1),
         query_query=queries.square().sum(-1),
         class_class=sums.square().sum(-1),
-        class_own=(own_sums * vectors).sum(-1),
-        own_own=vectors.square().sum(-1),
+        class_own=(own_sums * left_out).sum(-1),
+        own_own=left_out.square().sum(-1),
     )
+
+
+def sums_of_groups(
+    vectors: Float[Tensor, "task image dim"], groups: Int[Tensor, " image"]
+) -> Float[Tensor, "task image dim"]:
+    """For each image the sum of its group."""
+    empty = vectors.new_zeros(len(vectors), int(groups.max()) + 1, vectors.shape[2])
+    return empty.index_add(1, groups, vectors)[:, groups]
+
+
+def queries_of(
+    labels: Int[Tensor, " image"], groups: Int[Tensor, " image"] | None
+) -> tuple[Bool[Tensor, " image"], Int[Tensor, " image"] | None]:
+    """Which supports can be left out, their class keeping another one, and what is left out with each.
+
+    Where no class has a second image, as in a 1-shot task, views stand in for images and are left out one by one.
+    """
+    of_class = labels.bincount()[labels]
+    queried = of_class > (1 if groups is None else groups.bincount()[groups])
+    if groups is not None and not queried.any():
+        return of_class > 1, None
+    return queried, groups
 
 
 def leave_one_out_scores(
@@ -84,30 +116,35 @@ def leave_one_out_loss(
 
 
 def adapt(
-    base_maps: list[Maps],
+    base_maps: BaseMaps,
     phi: PooledMaps,
     labels: Int[Tensor, " image"],
     tail: Tail,
-    size: tuple[int, int],
+    sizes: Sizes,
     config: ImplantConfig,
     generators: list[Generator],
+    groups: Int[Tensor, " image"] | None = None,
 ) -> Implants:
     """Train fresh implants for each task on its supports, whose classes are the same in all of these tasks.
 
-    A class with one support is a prototype but never a query: without its only support it would have none.
+    Supports of the same number in `groups` are views of one image. A class with one support is a prototype but never a
+    query: without its only support it would have none.
     """
-    implants = new_implants(tail, size, config.implant_channels, generators)
+    implants = new_implants(tail, sizes, config.implant_channels, generators)
     membership = F.one_hot(labels).to(phi.dtype)
-    queried = (membership @ membership.sum(0)) > 1
+    queried, groups = queries_of(labels, groups)
     if not queried.any():
-        raise DataError("implants need a class with two supports or more; every class has one: use prototypes alone")
-    constant = inner_products(phi, membership, config)
+        raise DataError(
+            "implants need a class with two supports or more, or two views of each; every class has one: "
+            "use prototypes alone"
+        )
+    constant = inner_products(phi, membership, config, groups)
     parameters = [parameter.requires_grad_() for parameter in implants.parameters()]
     optimizer = torch.optim.AdamW(
         parameters, lr=config.implant_learning_rate, weight_decay=config.implant_weight_decay, fused=True
     )
     for _ in range(config.implant_epochs):
-        products = constant + inner_products(implants(base_maps), membership, config)
+        products = constant + inner_products(implants(base_maps), membership, config, groups)
         loss = leave_one_out_loss(leave_one_out_scores(products, membership, config.implant_tau), labels, queried)
         optimizer.zero_grad()
         loss.backward()

@@ -5,7 +5,8 @@ its share, so that an image is changed in the same way however many there are.
 """
 
 import torch
-from jaxtyping import UInt8
+import torch.nn.functional as F
+from jaxtyping import Float, UInt8
 from torch import Generator, Tensor
 
 from implanting.config import AugmentConfig
@@ -65,3 +66,9 @@ def augment(images: Images, config: AugmentConfig, generator: Generator) -> Imag
     if config.jitter:
         images = color_jitter(images, config.jitter, generator)
     return images
+
+
+def shrink(images: Float[Tensor, "image 3 height width"], size: int) -> Float[Tensor, "image 3 {size} {size}"]:
+    """Normalised images at a smaller size, by antialiased bilinear resizing, in channels_last memory order."""
+    smaller = F.interpolate(images, size=(size, size), mode="bilinear", antialias=True)
+    return smaller.contiguous(memory_format=torch.channels_last)

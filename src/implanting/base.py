@@ -1,192 +1,347 @@
-"""`BaseNetwork`: what stage 1 leaves behind. A frozen network with its classifier, preprocessing and provenance."""
+"""`BaseNetwork`: a frozen network with its preprocessing, whatever network it is and wherever its weights came from."""
 
+import copy
 import dataclasses
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float, UInt8
-from torch import Tensor
+from torch import Tensor, nn
 
-from implanting.checkpoint import read_checkpoint, write_checkpoint
+from implanting.bundled import (
+    FC100,
+    IMAGENET,
+    IMAGENET_POOLING,
+    IMAGENET_PREPROCESSING,
+    IMAGENET_TAU,
+    fc100_file,
+    imagenet_weights,
+)
+from implanting.checkpoint import read_checkpoint
 from implanting.classifiers import CosineClassifier
-from implanting.config import PretrainConfig, config_from_dict
+from implanting.config import IMPLANTED_BLOCKS, DataConfig, Pooling
+from implanting.efficientnet import EfficientNetLite0, build_lite0, renamed
 from implanting.errors import CheckpointError, ConfigError
-from implanting.images import Normalisation
-from implanting.networks import Network, build_network
+from implanting.folding import folded
+from implanting.images import Normalisation, Preprocessing
+from implanting.networks import Network
+from implanting.own_module import ImplantedModule, ModuleNetwork
 from implanting.progress import Progress, silent
 from implanting.similarity import locations
+from implanting.tail import Tail
+from implanting.trained import KIND, BaseDescription, build, load_weights, read_description, weights
 
 BATCH = 128
-"""Images embedded at once."""
+"""Images that go through the network at once, at most."""
 
+PIXELS = 2**20
+"""Pixels that go through the network at once, at most, unless one image has more."""
 
-@dataclass(frozen=True)
-class BaseDescription:
-    """All that a checkpoint says of its base network beside the weights."""
-
-    config: PretrainConfig
-    class_names: tuple[str, ...]
-    normalisation: Normalisation
-    image_size: tuple[int, int]
-    """Height and width of the training images."""
-    resizing: str
-    """How images were brought to that size."""
-    data_name: str
-    data_fingerprint: str
-    held_out: tuple[int, ...]
-    """Indices into the base images as read of those kept out of training."""
-    code_version: str
-    training: Mapping[str, Any]
-    """Steps done and planned, whether finished, seconds, last loss, accuracy and validation."""
-
-    @property
-    def square_size(self) -> int | None:
-        """The side to which other images are brought, or None where the training images were oblong as stored."""
-        height, width = self.image_size
-        return height if height == width else None
-
-    def document(self) -> dict[str, Any]:
-        """As the JSON document of a checkpoint."""
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> "BaseDescription":
-        """The inverse of `document`."""
-        values = {field.name: document[field.name] for field in dataclasses.fields(cls)}
-        values["config"] = config_from_dict(PretrainConfig, values["config"])
-        values["normalisation"] = Normalisation(**{key: tuple(value) for key, value in values["normalisation"].items()})
-        for name in ("class_names", "image_size", "held_out"):
-            values[name] = tuple(values[name])
-        described = cls(**values)
-        _height, _width = described.image_size
-        if missing := TRAINING_KEYS - described.training.keys():
-            raise KeyError(min(missing))
-        return described
-
-
-TRAINING_KEYS = frozenset({"step", "steps", "finished", "seconds", "device", "validation"})
-"""What the summary of a training always tells."""
+EmbeddingNetwork = Network | EfficientNetLite0 | ModuleNetwork
+"""All have `tail`, `dim`, `map_size`, and `activations` beside `forward`."""
 
 
 class BaseNetwork:
     """A network in evaluation mode whose weights no longer change, and the way into it for uint8 images."""
 
-    def __init__(self, network: Network, classifier: CosineClassifier, description: BaseDescription) -> None:
+    def __init__(
+        self,
+        network: EmbeddingNetwork,
+        preprocessing: Preprocessing,
+        *,
+        name: str,
+        pooling: Pooling,
+        tau: float | None,
+        classifier: CosineClassifier | None = None,
+        description: BaseDescription | None = None,
+    ) -> None:
         self.network = network.eval().requires_grad_(False)
-        self.classifier = classifier.eval().requires_grad_(False)
+        self.preprocessing = preprocessing
+        self.name = name
+        """A short name for people."""
+        self.pooling: Pooling = pooling
+        """How it was trained, which sets how queries are pooled unless the caller says otherwise."""
+        self.classifier = classifier.eval().requires_grad_(False) if classifier is not None else None
         self.description = description
+        """What stage 1 told of its training; None for a network that this project did not train."""
+        self._tau = tau
+        self._quick: tuple[EmbeddingNetwork, EmbeddingNetwork] | None = None
+
+    @classmethod
+    def from_training(
+        cls, network: Network, classifier: CosineClassifier, description: BaseDescription
+    ) -> "BaseNetwork":
+        """What stage 1 made."""
+        return cls(
+            network,
+            description.preprocessing,
+            name=description.name,
+            pooling=description.config.pooling,
+            tau=classifier.tau.item(),
+            classifier=classifier,
+            description=description,
+        )
+
+    @classmethod
+    def from_module(
+        cls,
+        module: nn.Module,
+        preprocessing: Preprocessing,
+        *,
+        name: str | None = None,
+        pooling: Literal["dense", "gap", "gmp"] = "gap",
+        tau: float | None = None,
+        tail: Sequence[ImplantedModule] = (),
+        prefix_tokens: int = 0,
+        method: str = "forward",
+    ) -> "BaseNetwork":
+        """A frozen copy of one's own torch module that ends in a map [n, d, h, w] or in tokens [n, tokens, d].
+
+        `tail` names the convolutions beside which implants stand; without it prototypes and dense queries work, but not
+        implants. `prefix_tokens` stand before the locations (1 for the class token of a vision transformer), `method`
+        is the one that gives the map (`"forward_features"` in timm). Where `tau` is None, `with_tau_from` chooses one.
+        """
+        network = ModuleNetwork(copy.deepcopy(module), preprocessing.image_size, tail, prefix_tokens, method)
+        return cls(network, preprocessing, name=name or type(module).__name__, pooling=pooling, tau=tau)
+
+    def with_tau(self, tau: float) -> "BaseNetwork":
+        """The same network, its weights shared, with another scale of the cosine."""
+        if self.classifier is not None:
+            raise ConfigError(f"{self.name} has learned its tau; another one can be set for networks that have not")
+        other = copy.copy(self)
+        other._tau = tau
+        return other
+
+    def with_implanted_blocks(self, blocks: int) -> "BaseNetwork":
+        """The same network, its weights shared, with implants beside its head and this many of its last blocks."""
+        if not isinstance(self.network, EfficientNetLite0):
+            raise ConfigError(f"the implanted layers of {self.name} are given: only {IMAGENET} offers a choice")
+        other = copy.copy(self)
+        other.network = copy.copy(self.network)
+        other.network.implant_in(blocks)
+        return other
 
     @property
     def tau(self) -> float:
-        """The learned scale of the cosine."""
-        return self.classifier.tau.item()
+        """The scale of the cosine: learned in training, or chosen on validation images."""
+        if self._tau is None:
+            raise ConfigError(
+                f"{self.name} has no tau, the scale of the cosine: give tau=... with the network, or choose one on "
+                "images of other classes by with_tau_from(base, image_set)"
+            )
+        return self._tau
+
+    @property
+    def tail(self) -> Tail | None:
+        """The implanted layers; None where implants cannot be had."""
+        return self.network.tail
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The classes that it was trained on, where they are known."""
+        return self.description.class_names if self.description else ()
+
+    @property
+    def class_weights(self) -> Float[Tensor, "way weight_dim"] | None:
+        """The learned weights of these classes, where they are weights of a cosine."""
+        return self.classifier.class_weights if self.classifier else None
+
+    @property
+    def image_size(self) -> tuple[int, int]:
+        """Height and width of the images it expects."""
+        return self.preprocessing.image_size
+
+    @property
+    def normalisation(self) -> Normalisation:
+        """How pixels are normalised."""
+        return self.preprocessing.normalisation
+
+    @property
+    def resizing(self) -> str:
+        """How images are brought to `image_size`."""
+        return self.preprocessing.resizing
+
+    @property
+    def data(self) -> DataConfig:
+        """How the data that it was trained on was read and split; the defaults where that is not known."""
+        return self.description.config.data if self.description else DataConfig()
+
+    @property
+    def training(self) -> Mapping[str, Any]:
+        """Steps, seconds, validation and so on of stage 1; empty for a network that this project did not train."""
+        return self.description.training if self.description else {}
+
+    @property
+    def implants_from_shots(self) -> int:
+        """With how many supports a class implants help, as validation classes showed."""
+        return 2
+
+    @property
+    def finished(self) -> bool:
+        """Whether its training came to its end."""
+        return bool(self.training.get("finished", True))
 
     @property
     def device(self) -> torch.device:
         """Where the network computes."""
-        return self.classifier.tau.device
+        return next((parameter.device for parameter in self.network.parameters()), torch.device("cpu"))
+
+    @property
+    def quick(self) -> EmbeddingNetwork:
+        """The network that computes: a copy with batch norm folded into the convolutions, made when first needed."""
+        if self._quick is None or self._quick[0] is not self.network:
+            self._quick = self.network, folded(self.network, self.image_size)
+        return self._quick[1]
+
+    def to(self, device: str) -> "BaseNetwork":
+        """Moved to a device, in place, as torch's modules are."""
+        self.network.to(device)
+        self._quick = None
+        if self.classifier is not None:
+            self.classifier.to(device)
+        return self
+
+    def __deepcopy__(self, memo: Any) -> "BaseNetwork":
+        """Itself: it never changes, so copies of what holds it, such as scikit-learn's clones, share it."""
+        return self
+
+    def map_size(self, height: int, width: int) -> tuple[int, int]:
+        """The locations (rows, columns) that an image of this size gives."""
+        return self.network.map_size(height, width)
 
     def embed(
         self, images: UInt8[Tensor, "image height width 3"], progress: Progress = silent
     ) -> Float[Tensor, "image location dim"]:
         """phi of each image, on the network's device."""
-        self.network.map_size(*images.shape[1:3])
-        return embed(self.network, self.description.normalisation, images, self.device, progress)
+        self.map_size(*images.shape[1:3])
+        return embed(self.quick, self.normalisation, images, self.device, progress)
 
     @torch.no_grad()
     def activations(
         self, images: UInt8[Tensor, "image height width 3"]
-    ) -> tuple[list[Float[Tensor, "image _ rows columns"]], Float[Tensor, "image dim out_rows out_columns"]]:
-        """The maps that implants read (the last block's input and its convolutions' activations), and phi."""
-        self.network.map_size(*images.shape[1:3])
-        return self.network.last_block(self.description.normalisation(images.to(self.device)))
+    ) -> tuple[list[Float[Tensor, "image _ _ _"]], Float[Tensor, "image dim out_rows out_columns"]]:
+        """The base maps that the tail's layers read, and phi as a map."""
+        self.map_size(*images.shape[1:3])
+        return self.quick.activations(self.normalisation(images.to(self.device)))
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers of the network were trained."""
+        return sum(parameter.numel() for parameter in self.network.parameters())
+
+    def summary(self) -> dict[str, str]:
+        """What people want to know first."""
+        height, width = self.image_size
+        rows, columns = self.map_size(height, width)
+        classes = f"{len(self.class_names)}: {', '.join(self.class_names)}" if self.class_names else "not known by name"
+        facts = {
+            "network": self.name,
+            "parameters": f"{self.parameters:,}",
+            "images": f"{width} x {height} px ({self.resizing})",
+            "features": f"{self.network.dim} at {rows} x {columns} locations",
+            "trained with": f"{self.pooling} classification",
+            "tau": "none" if self._tau is None else f"{self._tau:.2f}",
+            "base classes": classes,
+            "implants": f"beside {len(self.tail.layers)} layers" if self.tail else "not described for this network",
+        }
+        return facts | (self.description.summary() if self.description else {})
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """The weights by the names they have in a file."""
+        return weights(self.network, self.classifier)
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the weights and the normalisation: equal for networks that compute the same."""
-        digest = hashlib.sha256(repr(self.description.normalisation).encode())
-        for name, value in weights(self.network, self.classifier).items():
+        digest = hashlib.sha256(repr(self.normalisation).encode())
+        if isinstance(self.network, ModuleNetwork):
+            digest.update(repr(self.network).encode())  # the same weights may serve other modules
+        for name, value in self.tensors.items():
             digest.update(name.encode() + value.cpu().contiguous().numpy().tobytes())
         return digest.hexdigest()
 
 
+def batches_of(images: UInt8[Tensor, "image height width 3"]) -> tuple[UInt8[Tensor, "batch height width 3"], ...]:
+    """The images in batches that are quick and small in memory, whatever the images' size."""
+    _, height, width, _ = images.shape
+    return images.split(max(1, min(BATCH, PIXELS // (height * width))))
+
+
 @torch.inference_mode()
 def embed(
-    network: Network,
+    network: EmbeddingNetwork,
     normalisation: Normalisation,
     images: UInt8[Tensor, "image height width 3"],
     device: torch.device,
     progress: Progress = silent,
 ) -> Float[Tensor, "image location dim"]:
     """phi of each image by a network that is in evaluation mode."""
-    batches = images.split(BATCH)
+    batches = batches_of(images)
     parts = [
         locations(network(normalisation(batch.to(device)))) for batch in progress(batches, "embedding", len(batches))
     ]
     return torch.cat(parts)
 
 
-def build(config: PretrainConfig, classes: int, image_size: tuple[int, int]) -> tuple[Network, CosineClassifier]:
-    """A network and its classifier with the initial weights of the configuration's seed."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(config.seed)
-        network = build_network(config.architecture)
-        network.to(memory_format=torch.channels_last)  # type: ignore[call-overload] # torch's stubs lack it
-        classifier = CosineClassifier(classes, network.dim, config.pooling, config.tau, network.map_size(*image_size))
-    return network, classifier
+def imagenet_base() -> BaseNetwork:
+    """EfficientNet-Lite0 with its ImageNet weights, its tau chosen on images of flowers (docs/lab-log.md)."""
+    network = build_lite0(renamed(imagenet_weights()), IMPLANTED_BLOCKS)
+    return BaseNetwork(network, IMAGENET_PREPROCESSING, name=IMAGENET, pooling=IMAGENET_POOLING, tau=IMAGENET_TAU)
 
 
-def weights(network: Network, classifier: CosineClassifier) -> dict[str, Tensor]:
-    """The tensors of a base network by the names they have in a checkpoint."""
-    parts = {"network": network, "classifier": classifier}
-    return {f"{part}.{name}": value for part, module in parts.items() for name, value in module.state_dict().items()}
+def base_document(base: BaseNetwork) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """All that another file needs to hold in order to embed a base network: a JSON document and tensors."""
+    if base.description is not None:
+        return base.description.document(), base.tensors
+    if not isinstance(base.network, EfficientNetLite0):
+        raise ConfigError(
+            f"{base.name} is a network of your own, which a file cannot hold: save slim, and give it again on loading"
+        )
+    facts = {"tau": base.tau, "pooling": base.pooling, "implanted_blocks": base.network.implanted_blocks}
+    return {"origin": IMAGENET, **facts, **dataclasses.asdict(base.preprocessing)}, base.tensors
 
 
-def load_weights(network: Network, classifier: CosineClassifier, tensors: Mapping[str, Tensor], path: Path) -> None:
-    """The inverse of `weights`, in place; further tensors are left alone."""
-    for part, module in {"network": network, "classifier": classifier}.items():
-        prefix = f"{part}."
-        own = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
-        try:
-            module.load_state_dict(own)
-        except RuntimeError as error:
+def base_from_document(
+    document: Mapping[str, Any], tensors: Mapping[str, Tensor], path: str | Path = "the base network"
+) -> BaseNetwork:
+    """The inverse of `base_document`; further entries and tensors are left alone. `path` names it in errors."""
+    if (origin := document.get("origin")) is not None:
+        if origin != IMAGENET:
             raise CheckpointError(
-                f"{path} is damaged: the tensors of its {part} do not fit its configuration; copy it anew"
-            ) from error
+                f"{path} holds a base of the kind '{origin}', unknown to this version: update implanting"
+            )
+        return lite0_from_document(document, tensors, path)
+    description = read_description(document, path)
+    network, classifier = build(description.config, len(description.class_names), description.image_size)
+    load_weights(network, classifier, tensors, path)
+    return BaseNetwork.from_training(network, classifier, description)
 
 
-KIND = "base"
-"""What a checkpoint of a base network calls itself."""
-
-
-def save_base(
-    path: Path,
-    network: Network,
-    classifier: CosineClassifier,
-    description: BaseDescription,
-    further: Mapping[str, Tensor] | None = None,
-) -> None:
-    """Write a base network, and beside it what an unfinished training needs to go on."""
-    write_checkpoint(path, KIND, description.document(), {**weights(network, classifier), **(further or {})})
-
-
-def read_base(path: Path) -> tuple[BaseDescription, dict[str, Tensor]]:
-    """The description and the tensors of a base network's checkpoint."""
-    document, tensors = read_checkpoint(path, KIND)
+def lite0_from_document(document: Mapping[str, Any], tensors: Mapping[str, Tensor], path: str | Path) -> BaseNetwork:
+    """EfficientNet-Lite0 as a file holds it."""
+    prefix = "network."
+    own = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
     try:
-        return BaseDescription.from_document(document), tensors
-    except (KeyError, TypeError, ValueError, AttributeError, ConfigError) as error:
-        raise CheckpointError(f"{path} is damaged: its description cannot be read ({error!r}); train again") from error
+        network = build_lite0(own, document["implanted_blocks"])
+        height, width = document["image_size"]
+        mean, std = (tuple(document["normalisation"][name]) for name in ("mean", "std"))
+        preprocessing = Preprocessing((height, width), Normalisation(mean, std), document["resizing"])
+        return BaseNetwork(
+            network, preprocessing, name=IMAGENET, pooling=document["pooling"], tau=float(document["tau"])
+        )
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:100]
+        raise CheckpointError(f"{path} is damaged: its base network cannot be read ({reason}); copy it anew") from error
 
 
 def load_base(path: str | Path, device: str = "cpu") -> BaseNetwork:
-    """The base network of a checkpoint; no flags are needed."""
-    description, tensors = read_base(Path(path))
-    network, classifier = build(description.config, len(description.class_names), description.image_size)
-    load_weights(network, classifier, tensors, Path(path))
-    return BaseNetwork(network.to(device), classifier.to(device), description)
+    """The base network of a file, or one that is there by name: "efficientnet-lite0" (ImageNet) or "fc100"."""
+    if str(path) == IMAGENET:
+        return imagenet_base().to(device)
+    file = fc100_file() if str(path) == FC100 else Path(path)
+    return base_from_document(*read_checkpoint(file, KIND), file).to(device)

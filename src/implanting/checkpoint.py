@@ -19,6 +19,9 @@ from implanting.errors import CheckpointError
 FORMAT = 1
 """The newest format this code reads and the one it writes."""
 
+MAKERS = {"base": "pretrain", "classifier": "fit"}
+"""The verb that makes each kind of file."""
+
 KEY = "implanting"
 """Where the JSON document stands in the header's metadata."""
 
@@ -28,6 +31,16 @@ def write_checkpoint(path: Path, kind: str, document: Mapping[str, Any], tensors
     text = json.dumps({"format": FORMAT, "kind": kind, **document})
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     write_atomically(path, save(plain, metadata={KEY: text}))
+
+
+def check_destination(path: Path) -> None:
+    """Refuse, before anything slow is done, a place where no checkpoint can be written."""
+    if path.suffix != ".safetensors":
+        raise CheckpointError(f"--out {path}: the name of such a file ends in .safetensors")
+    if not path.parent.is_dir():
+        raise CheckpointError(f"--out {path}: there is no folder {path.parent}; create it first")
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        raise CheckpointError(f"--out {path} cannot be written: it is a folder, or its folder is read-only")
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -52,7 +65,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 def read_checkpoint(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """The document and the tensors of a file of this kind, or a `CheckpointError` that says what is wrong with it."""
     if not path.is_file():
-        raise CheckpointError(f"no checkpoint at {path}: there is no such file; make one with `implanting pretrain`")
+        raise CheckpointError(f"no {kind} at {path}: there is no such file; make one with `implanting {MAKERS[kind]}`")
     try:
         with safe_open(path, framework="pt") as file:
             document = read_document(path, kind, file.metadata() or {})
@@ -62,6 +75,16 @@ def read_checkpoint(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Te
             f"{path} cannot be read as safetensors ({error}): it is truncated, damaged or of another kind; "
             "copy it anew or train again"
         ) from error
+
+
+def kind_of(path: Path) -> str | None:
+    """What the file at a path says it is; None where it is no file of ours, or none at all."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            kind = json.loads((file.metadata() or {})[KEY])["kind"]
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError):
+        return None
+    return str(kind)
 
 
 def read_document(path: Path, kind: str, metadata: Mapping[str, str]) -> dict[str, Any]:

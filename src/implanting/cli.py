@@ -1,22 +1,35 @@
 """The command line: one table of verbs, each in a module of its own under `commands/`.
 
 Exit status: 0 done; 2 something the user can mend, said in one line; 1 a bug of ours, with its traceback; 130 stopped
-by Ctrl-C. Results go to stdout, progress and warnings to stderr.
+by Ctrl-C; 141 nobody reads the output any more. Results go to stdout, progress and warnings to stderr.
 """
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
 from implanting import __version__
+from implanting.commands.streams import abandon_output, one_line, prepare_streams
 from implanting.errors import ImplantingError
 
 # Threads that spin while they wait make a network tens of times slower when another process uses the machine.
 # This must be set before PyTorch is loaded, and the user's own choice wins.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
+GONE = 141
+"""The status of a program that nobody reads from any more: 128 + SIGPIPE."""
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What writing raises where there is no room."""
+
 VERBS = {
+    "fit": "learn classes from a folder of photos, or change those of a saved classifier",
+    "predict": "the class of each of many images",
+    "score": "accuracy on labelled images, with a report",
+    "explain": "where an image looks like a class, as a heat map",
+    "export": "a classifier as one ONNX file, which runs without PyTorch",
     "demo": "train and test on handwritten digits, in under three minutes",
     "pretrain": "stage 1: train a base network on base classes",
     "evaluate": "few-shot accuracy of a base network on novel classes",
@@ -39,7 +52,32 @@ def usage() -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and give the exit status."""
-    given = sys.argv[1:] if arguments is None else arguments
+    prepare_streams()
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        try:
+            return run(given)
+        finally:
+            sys.stdout.flush()  # here, where what goes wrong can still be told
+    except ImplantingError as error:
+        return refuse(str(error))
+    except BrokenPipeError:  # as when the output goes to `head`
+        abandon_output()
+        return GONE
+    except OSError as error:
+        if error.filename is not None:
+            return refuse(f"{error.filename}: {error.strerror}; check the path and its permissions")
+        if error.errno not in FULL:
+            raise
+        abandon_output()
+        return refuse(f"cannot write: {error.strerror}; free some space or write elsewhere")
+    except KeyboardInterrupt:
+        print("implanting: stopped", file=sys.stderr)
+        return 130
+
+
+def run(given: list[str]) -> int:
+    """The verb's own exit status."""
     verb, *rest = given or ["--help"]
     if verb in ("-h", "--help", "help"):
         print(usage())
@@ -47,18 +85,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if verb == "--version":
         print(f"implanting {__version__}")
         return 0
-    try:
-        if verb not in VERBS:
-            raise ImplantingError(f"'{verb}' is no verb; choose one of: {', '.join(VERBS)}")
-        return int(import_module(f"implanting.commands.{verb}").main(rest))
-    except ImplantingError as error:
-        print(f"implanting: {error}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        if error.filename is None:
-            raise
-        print(f"implanting: {error.filename}: {error.strerror}; check the path and its permissions", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("implanting: stopped", file=sys.stderr)
-        return 130
+    if verb not in VERBS:
+        raise ImplantingError(f"'{verb}' is no verb; choose one of: {', '.join(VERBS)}")
+    if any("\0" in argument for argument in rest):
+        raise ImplantingError("an argument holds a NUL byte, which no path can: check what made it")
+    return int(import_module(f"implanting.commands.{verb}").main(rest))
+
+
+def refuse(message: str) -> int:
+    """Tell the user what to mend."""
+    print(f"implanting: {one_line(message)}", file=sys.stderr)
+    return 2

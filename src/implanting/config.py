@@ -15,8 +15,14 @@ from implanting.errors import ConfigError
 WIDE_CHANNELS = 16
 """Channels by which WIDE widens the last block, as many as the implants have."""
 
+IMPLANTED_BLOCKS = 1
+"""How many of EfficientNet-Lite0's last blocks get implants, besides its 1x1 head."""
+
 MEMORY_BUDGET = 4 * 2**30
 """Bytes of decoded images kept in memory; a larger set is memory-mapped from a temporary file."""
+
+VIEWS = 6
+"""Fixed views of an image that there are: itself, its mirror and four shifts."""
 
 SEEDS = 2**32
 """Seeds are 0 .. SEEDS - 1: PyTorch's generator on the CPU looks at 32 bits only."""
@@ -35,6 +41,11 @@ def require(condition: bool, name: str, value: object, needed: str) -> None:
 def require_seed(seed: int, name: str = "seed") -> None:
     """Refuse a seed that would be cut to another one."""
     require(0 <= seed < SEEDS, name, seed, f"from 0 to {SEEDS - 1}")
+
+
+def require_views(views: int, name: str) -> None:
+    """Refuse more views than there are."""
+    require(1 <= views <= VIEWS, name, views, f"from 1 to {VIEWS}")
 
 
 @dataclass(frozen=True)
@@ -119,6 +130,10 @@ class PretrainConfig:
     """Length of training in passes over the base images; set this or --iterations."""
     iterations: int | None = None
     """Length of training in steps; set this or --epochs."""
+    shrink_size: int | None = None
+    """Side in pixels to which the first part of training shrinks its images, for speed; default: it does not."""
+    shrink_share: float = 0.65
+    """Share of training on shrunken images, where --shrink-size is set; 0 switches it off."""
     seed: int = 0
     """Fixes initial weights, order and augmentation."""
     validate_every: float = 1.0
@@ -136,7 +151,10 @@ class PretrainConfig:
         require_seed(self.seed)
         require(0 <= self.warmup < 1, "warmup", self.warmup, "from 0 to below 1")
         require(0 <= self.label_smoothing < 1, "label_smoothing", self.label_smoothing, "from 0 to below 1")
+        require(0 <= self.shrink_share <= 1, "shrink_share", self.shrink_share, "from 0 to 1")
         require(self.pooling in get_args(Pooling), "pooling", self.pooling, f"one of {', '.join(get_args(Pooling))}")
+        if self.pooling == "flatten" and self.shrink_size is not None and self.shrink_share > 0:
+            raise ConfigError("--pooling flatten has weights for each location of one map: set --shrink-share 0")
         for name in ("weight_decay", "validate_every", "validation_tasks", "validation_images", "save_every"):
             require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
         for name in ("batch_size", "tau", "learning_rate", "epochs", "iterations"):
@@ -215,6 +233,11 @@ class InferenceConfig:
     """How a support's map becomes a vector."""
     query_pooling: Literal["gap", "gmp", "dense"] | None = None
     """How a query is classified; default: dense for a densely trained base, else gap."""
+    support_views: int = 1
+    """Fixed views of each support that prototypes average: 1 the image, 2 with its mirror, 6 with four shifts."""
+
+    def __post_init__(self) -> None:
+        require_views(self.support_views, "support_views")
 
 
 @dataclass(frozen=True)
@@ -235,6 +258,14 @@ class ImplantConfig:
     """How a support's map becomes a vector while implants are trained."""
     adapt_query_pooling: Literal["gap", "gmp", "dense"] = "gap"
     """How a left-out support is classified while implants are trained."""
+    adapt_views: int = 1
+    """Fixed views of each support that implants are trained on; with 2 or more, implants can be trained at 1 shot."""
+    implant_decision: Literal["always", "held-out"] = "always"
+    """always: implants in every task. held-out: only where supports that were held out do not speak against them."""
+    decision_folds: int = 5
+    """Parts into which each class's supports are dealt, each held out in turn."""
+    decision_margin: float = 1.0
+    """Standard errors by which held-out supports must speak against implants for a task to do without them."""
 
     def __post_init__(self) -> None:
         for name in ("implant_channels", "implant_epochs"):
@@ -242,6 +273,27 @@ class ImplantConfig:
         for name in ("implant_learning_rate", "implant_tau"):
             require(getattr(self, name) > 0, name, getattr(self, name), "above 0")
         require(self.implant_weight_decay >= 0, "implant_weight_decay", self.implant_weight_decay, "0 or more")
+        require_views(self.adapt_views, "adapt_views")
+        require(self.decision_folds >= 2, "decision_folds", self.decision_folds, "2 or more")
+        require(self.decision_margin >= 0, "decision_margin", self.decision_margin, "0 or more")
+
+
+@dataclass(frozen=True)
+class ClassifierConfig:
+    """A classifier for one's own images."""
+
+    base: str = "efficientnet-lite0"
+    """The base network: efficientnet-lite0 (photos), fc100 (32 px), or a file made by `implanting pretrain`."""
+    implants: Literal["auto"] | bool = "auto"
+    """Train implants on the examples: True, False, or auto, which is where validation images showed that they help."""
+    unknown: str | None = None
+    """Label to answer where an image fits no class; default: always answer with a class."""
+    refuse: float = 0.05
+    """Share of images of known classes that may be answered with --unknown."""
+    keep_supports: bool = False
+    """Keep the examples in the classifier, so that it can be trained anew when classes change."""
+    image_size: int | None = None
+    """Side in pixels to which images are brought; default: what the base was trained for."""
 
 
 Config = TypeVar("Config")

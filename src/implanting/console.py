@@ -1,9 +1,12 @@
 """What a person sees of a command: progress on stderr, a table or one JSON document on stdout."""
 
+import dataclasses
 import json
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -25,6 +28,17 @@ def say(text: str) -> None:
     """A line on stderr, from one process only."""
     if rank() == 0:
         print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def telling_warnings(*kinds: type[Warning]) -> Iterator[None]:
+    """Warnings of these kinds as lines on stderr, each once."""
+    with warnings.catch_warnings(record=True) as caught:
+        for kind in kinds:
+            warnings.simplefilter("always", kind)
+        yield
+    for text in dict.fromkeys(str(warning.message) for warning in caught):
+        say(text)
 
 
 def show_progress(items: Iterable[Item], description: str, total: int) -> Iterable[Item]:
@@ -93,9 +107,12 @@ class TrainingDisplay:
 
 
 def describe(row: Mapping[str, Any]) -> str:
-    """A result's row in words: `47.11 ± 0.70 % (5-way 5-shot, 500 tasks)`."""
-    interval = "" if row["interval"] is None else f" ± {100 * row['interval']:.2f}"
-    return f"{100 * row['mean']:.2f}{interval} % ({row['way']}-way {row['shot']}-shot, {row['tasks']} tasks)"
+    """A result's row in words, as far as it tells: `47.11 ± 0.70 % (5-way 5-shot, 500 tasks)`."""
+    interval = "" if row.get("interval") is None else f" ± {100 * row['interval']:.2f}"
+    shape = [f"{row['way']}-way {row['shot']}-shot"] if {"way", "shot"} <= row.keys() else []
+    tasks = [f"{row['tasks']} tasks"] if "tasks" in row else []
+    told = f" ({', '.join(shape + tasks)})" if shape or tasks else ""
+    return f"{100 * row['mean']:.2f}{interval} %{told}"
 
 
 def print_json(
@@ -116,7 +133,12 @@ def result_document(
 def print_document(document: Mapping[str, Any]) -> None:
     """One JSON document as the last line of stdout."""
     if rank() == 0:
-        print(json.dumps(document, default=str), flush=True)
+        print(json.dumps(document, default=as_json), flush=True)
+
+
+def as_json(value: Any) -> Any:
+    """What JSON has no word for: a dataclass as its fields, anything else, such as a path, as text."""
+    return dataclasses.asdict(value) if dataclasses.is_dataclass(value) and not isinstance(value, type) else str(value)
 
 
 def print_text(text: str) -> None:

@@ -1,7 +1,8 @@
 """The exceptions a user may catch.
 
 Each message says, in one line, what is wrong and where, what was found, what is needed, and how to mend it.
-The command line prints it and exits with status 2; anything else that escapes is a bug of ours (status 1).
+The command line prints it and exits with status 2; anything else that escapes is a bug of ours (status 1). Wrong
+settings and wrong data are `ValueError`s too, as scikit-learn and its tools expect of an estimator.
 """
 
 
@@ -9,11 +10,11 @@ class ImplantingError(Exception):
     """Something the user can mend; the parent of all exceptions raised on purpose."""
 
 
-class ConfigError(ImplantingError):
+class ConfigError(ImplantingError, ValueError):
     """Settings that contradict each other or the data."""
 
 
-class DataError(ImplantingError):
+class DataError(ImplantingError, ValueError):
     """A data set that is missing, incomplete or in no known format."""
 
 
@@ -33,5 +34,25 @@ class CheckpointError(ImplantingError):
     """A file that is not a checkpoint of ours, is damaged, or is of a newer format."""
 
 
+class ExportError(ImplantingError):
+    """A classifier that cannot be exported, or whose export does not compute the same."""
+
+
+class MissingExtra(ImplantingError):
+    """A package that is not installed with the core; the message names the command that installs it."""
+
+
 class SplitMissing(DataError):
     """A split that is not there, where others of the data set are."""
+
+
+class ImplantsKept(UserWarning):
+    """Classes have changed while the implants stayed as they were trained."""
+
+
+class CannotRefuse(UserWarning):
+    """ "None of these" was asked for, and the images are too few to tell which would be it."""
+
+
+class DataWarning(UserWarning):
+    """Something about a data set that the user should know, though it can be used."""

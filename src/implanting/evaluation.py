@@ -22,9 +22,19 @@ from implanting.datasets import ImageSet
 from implanting.distributed import group, total
 from implanting.errors import ConfigError
 from implanting.inference import PrototypeClassifier, prototype_classifier
-from implanting.methods import BaseClassMethod, ImplantMethod, JointMethod, Method, PrototypeMethod, Queries
+from implanting.methods import (
+    BaseClassMethod,
+    DecidedMethod,
+    ImplantMethod,
+    JointMethod,
+    Method,
+    PrototypeMethod,
+    Queries,
+)
 from implanting.progress import Progress, silent
+from implanting.supports import fitting_of
 from implanting.tasks import Tasks, draw_tasks
+from implanting.views import add_views
 
 TASKS, POOLING = TaskConfig(), InferenceConfig()
 
@@ -118,49 +128,70 @@ def evaluate(
     implants: bool | ImplantConfig = False,
     support_pooling: Literal["gap", "gmp"] = POOLING.support_pooling,
     query_pooling: Literal["gap", "gmp", "dense"] | None = POOLING.query_pooling,
+    support_views: int = POOLING.support_views,
     progress: Progress = silent,
 ) -> Result:
     """Few-shot accuracy of a base network on the classes of an image set, with implants or by prototypes alone.
 
-    Implants need two supports a class: with one shot, prototypes answer, and the result's `method` says so.
+    Implants need two supports a class, or two views of each (`adapt_views`): else prototypes answer, and the result's
+    `method` says so.
     """
     config = TaskConfig(way, shot, queries, tasks, seed)
     drawn = draw_tasks(image_set, config)
-    pooling = InferenceConfig(support_pooling, query_pooling)
-    if implants and shot > 1:
-        settings = implants if isinstance(implants, ImplantConfig) else ImplantConfig()
-        activations = compute_activations(base, image_set, progress=progress)
-        method: Method = implant_method(base, activations, pooling, settings, seed)
+    pooling = InferenceConfig(support_pooling, query_pooling, support_views)
+    settings = implants if isinstance(implants, ImplantConfig) else ImplantConfig()
+    if implants and can_adapt(shot, settings):
+        seen = add_views(image_set, max(support_views, settings.adapt_views))
+        trained = implant_method(base, compute_activations(base, seen, progress=progress), pooling, settings, seed)
+        method: Method = DecidedMethod(trained) if decides(shot, settings) else trained
     else:
-        method = prototype_method(base, base.embed(image_set.images, progress), pooling)
+        method = prototype_method(base, base.embed(add_views(image_set, support_views).images, progress), pooling)
     return evaluate_tasks(method, drawn, config, len(image_set.class_names), progress)
 
 
+def can_adapt(shot: int, config: ImplantConfig) -> bool:
+    """Whether leave-one-out leaves something: another image of the class, or another view of its only image."""
+    return shot > 1 or config.adapt_views > 1
+
+
+def decides(shot: int, config: ImplantConfig) -> bool:
+    """Whether each task is to decide for itself, and keeps enough to train on when some supports are held out."""
+    kept = shot - -(-shot // min(shot, config.decision_folds))
+    return config.implant_decision == "held-out" and kept > 0 and can_adapt(kept, config)
+
+
 def prototype_method(
-    base: BaseNetwork, phi: Float[Tensor, "image location dim"], pooling: InferenceConfig
+    base: BaseNetwork, phi: Float[Tensor, "row location dim"], pooling: InferenceConfig
 ) -> PrototypeMethod:
-    """Prototypes with the learned tau."""
-    return PrototypeMethod(phi, prototype_classifier(base.description.config.pooling, base.tau, pooling))
+    """Prototypes with the learned tau, from phi of all the views that are averaged."""
+    classify = prototype_classifier(base.pooling, base.tau, pooling)
+    return PrototypeMethod(phi, classify, views=pooling.support_views)
 
 
 def implant_method(
     base: BaseNetwork, activations: Activations, pooling: InferenceConfig, config: ImplantConfig, seed: int
 ) -> ImplantMethod:
-    """Implants with the fixed tau of stage 2."""
-    if base.description.config.pooling == "flatten":
-        raise ConfigError("implants need a base trained with dense, gap or gmp; this one was trained with flatten")
-    classify = prototype_classifier(base.description.config.pooling, config.implant_tau, pooling)
-    numbers = sum(maps.shape[1] * maps.shape[2] for maps in activations.base_maps)
-    together = max(8, min(64, TOGETHER // numbers))
-    return ImplantMethod(activations, base.network.tail, classify, config, seed, together)
+    """Implants with the fixed tau of stage 2, from the activations of all the views that are read."""
+    fitting = fitting_of(base, activations.sizes, pooling, config)
+    fitting.require_implants()
+    numbers = sum(maps.shape[1] * maps.shape[2] for maps in activations.base_maps) * config.adapt_views
+    together = max(max(1, 8 // config.adapt_views), min(64, TOGETHER // numbers))
+    return ImplantMethod(activations, fitting, seed, together)
+
+
+def require_class_weights(base: BaseNetwork) -> Float[Tensor, "way weight_dim"]:
+    """The class weights, or an error that says what has none."""
+    if base.class_weights is None:
+        raise ConfigError(f"{base.name} has no class weights of a cosine: only novel classes can be told apart")
+    return base.class_weights
 
 
 def base_class_method(
     base: BaseNetwork, phi: Float[Tensor, "image location dim"], pooling: InferenceConfig
 ) -> BaseClassMethod:
     """The learned class weights with the learned tau."""
-    classify = prototype_classifier(base.description.config.pooling, base.tau, pooling)
-    return BaseClassMethod(phi, base.classifier.class_weights, classify)
+    classify = prototype_classifier(base.pooling, base.tau, pooling)
+    return BaseClassMethod(phi, require_class_weights(base), classify)
 
 
 def joint_method(
@@ -171,8 +202,8 @@ def joint_method(
     pooling: InferenceConfig,
 ) -> JointMethod:
     """Class weights and prototypes side by side, with the learned tau."""
-    classify = prototype_classifier(base.description.config.pooling, base.tau, pooling)
-    return JointMethod(novel_phi, base_phi, base_tasks, base.classifier.class_weights, classify)
+    classify = prototype_classifier(base.pooling, base.tau, pooling)
+    return JointMethod(novel_phi, base_phi, base_tasks, require_class_weights(base), classify)
 
 
 def evaluate_tasks(
@@ -194,7 +225,8 @@ def evaluate_poolings(
     """Implants trained once for each task and tested in several ways: a result for each."""
     title = f"{config.shot}-shot tasks with implants"
     chunks = answered(lambda chunk: method.tested(chunk, classifiers), method.tasks_at_once, tasks, title, progress)
-    names = [str(dataclasses.replace(method, classify=classify)) for classify in classifiers]
+    fittings = [dataclasses.replace(method.fitting, by_implants=classify) for classify in classifiers]
+    names = [str(dataclasses.replace(method, fitting=fitting)) for fitting in fittings]
     return [counted(name, chunks, place, tasks, config, classes) for place, name in enumerate(names)]
 
 

@@ -1,4 +1,4 @@
-"""Implants: new channels in every convolution of the last block, for many tasks at once.
+"""Implants: new channels beside every layer of a network's tail, for many tasks at once.
 
 The implant of a layer reads the base activation below it and the implant below it; the base stream never sees the
 implants. In the last block of ResNet-12, with z the block's input and [ , ] the concatenation of channels:
@@ -13,6 +13,7 @@ machine's matrix multiplication, where a convolution to 16 channels does not
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -20,14 +21,16 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Generator, Tensor
 
-from implanting.networks import ImplantedLayer, Tail
-from implanting.shifts import sum_of_shifts
+from implanting.shifts import strided, sum_of_shifts
+from implanting.tail import Activation, ImplantedLayer, Sizes, Tail
 
 EPSILON = 1e-5
 """Added to variances in batch norm, as PyTorch does."""
 
 Maps = Float[Tensor, "task image location _"]
 PooledMaps = Float[Tensor, "task image pooled _"]
+BaseMaps = list[Float[Tensor, "task image _ _"]]
+"""Maps of several sizes."""
 
 
 @dataclass
@@ -38,6 +41,7 @@ class Implant:
     """
 
     kernel: int
+    stride: int
     base_weight: Float[Tensor, "task base_channel taps_out"]
     implant_weight: Float[Tensor, "task implant_channel taps_out"] | None
     gamma: Float[Tensor, "task 1 1 out"]
@@ -50,12 +54,12 @@ class Implant:
         weights = [self.base_weight, self.implant_weight, self.gamma, self.beta]
         return [weight for weight in weights if weight is not None]
 
-    def __call__(self, base: Maps, implant: Maps | None, size: tuple[int, int], fix: bool) -> Maps:
+    def __call__(self, base: Maps, implant: Maps | None, size: tuple[int, int], fix: bool) -> PooledMaps:
         """Convolution and batch norm, with the statistics of these images unless they were fixed before."""
         spread = base.flatten(1, 2) @ self.base_weight
         if self.implant_weight is not None and implant is not None:
             spread = torch.baddbmm(spread, implant.flatten(1, 2), self.implant_weight)
-        maps = sum_of_shifts(spread.unflatten(1, base.shape[1:3]), size, self.kernel)
+        maps = sum_of_shifts(spread.unflatten(1, base.shape[1:3]), size, self.kernel, self.stride)
         variance, mean = self.statistics or torch.var_mean(maps, dim=(1, 2), correction=0, keepdim=True)
         if fix:
             self.statistics = variance, mean
@@ -67,59 +71,91 @@ class Implants:
     """The implant stream of many tasks."""
 
     tail: Tail
-    size: tuple[int, int]
-    """Rows and columns of the maps before pooling."""
+    sizes: Sizes
+    """Rows and columns of each base map."""
     layers: list[Implant]
-    shortcut: Implant | None
 
     def parameters(self) -> list[Tensor]:
         """What is trained: all of it."""
-        shortcut = [self.shortcut] if self.shortcut else []
-        return [parameter for implant in self.layers + shortcut for parameter in implant.parameters()]
+        return [parameter for implant in self.layers for parameter in implant.parameters()]
 
-    def __call__(self, base_maps: list[Maps], fix: bool = False) -> PooledMaps:
+    def __call__(self, base_maps: BaseMaps, fix: bool = False) -> PooledMaps:
         """The implant part of phi_wide for images of each task, from the base activations that the tail reads.
 
         With `fix`, the batch-norm statistics of these images are kept and serve all later calls.
         """
-        reads = [base_maps[layer.reads] for layer in self.tail.layers]
-        maps = self.layers[0](reads[0], None, self.size, fix)
-        for implant, base in zip(self.layers[1:], reads[1:], strict=True):
-            maps = implant(base, activate(maps, self.tail.activation), self.size, fix)
-        if self.shortcut is not None and self.tail.shortcut is not None:
-            maps = maps + self.shortcut(base_maps[self.tail.shortcut.reads], None, self.size, fix)
-        return max_pool(activate(maps, self.tail.last_activation), self.size)
+        outputs: BaseMaps = []
+        for layer, implant in zip(self.tail.layers, self.layers, strict=True):
+            size = self.sizes[layer.reads]
+            below = None if layer.below is None else outputs[layer.below]
+            maps = implant(base_maps[layer.reads], below, size, fix)
+            if layer.adds is not None:
+                maps = maps + outputs[layer.adds]
+            outputs.append(max_pool(activate(maps, layer.activation), strided(size, layer.stride), layer.pool))
+        return outputs[-1]
 
 
-def activate(maps: Maps, name: str | None) -> Maps:
-    """Swish, ReLU or nothing."""
+def activate(maps: Maps, name: Activation | None) -> Maps:
+    """Swish, ReLU, ReLU6 or nothing."""
     if name == "swish":
         return F.silu(maps)
+    if name == "relu6":
+        return F.relu6(maps)
     return F.relu(maps) if name == "relu" else maps
 
 
-def max_pool(maps: Maps, size: tuple[int, int]) -> PooledMaps:
-    """2x2 max-pool that rounds down."""
-    rows, columns = (side // 2 for side in size)
-    grid = maps.unflatten(2, size)[:, :, : 2 * rows, : 2 * columns]
-    return grid.unflatten(3, (columns, 2)).unflatten(2, (rows, 2)).amax((3, 5)).flatten(2, 3)
+def max_pool(maps: Maps, size: tuple[int, int], side: int) -> PooledMaps:
+    """Max-pool of side x side locations that rounds down."""
+    if side == 1:
+        return maps
+    rows, columns = (length // side for length in size)
+    grid = maps.unflatten(2, size)[:, :, : side * rows, : side * columns]
+    return grid.unflatten(3, (columns, side)).unflatten(2, (rows, side)).amax((3, 5)).flatten(2, 3)
 
 
-def new_implants(tail: Tail, size: tuple[int, int], channels: int, generators: list[Generator]) -> Implants:
+def new_implants(tail: Tail, sizes: Sizes, channels: int, generators: list[Generator]) -> Implants:
     """Fresh implants, one set for each generator: He initialisation with fan-in, gamma 1, beta 0."""
 
-    def implant(layer: ImplantedLayer, below: int) -> Implant:
-        taps, tasks = layer.kernel**2, len(generators)
+    def implant(layer: ImplantedLayer) -> Implant:
+        taps, tasks, below = layer.kernel**2, len(generators), 0 if layer.below is None else channels
         deviation = math.sqrt(2 / (taps * (layer.channels + below)))
         drawn = [torch.randn(layer.channels + below, taps * channels, generator=one) for one in generators]
         base_weight, implant_weight = (torch.stack(drawn) * deviation).split([layer.channels, below], dim=1)
         return Implant(
             kernel=layer.kernel,
+            stride=layer.stride,
             base_weight=base_weight.contiguous(),
             implant_weight=implant_weight.contiguous() if below else None,
             gamma=torch.ones(tasks, 1, 1, channels),
             beta=torch.zeros(tasks, 1, 1, channels),
         )
 
-    layers = [implant(layer, channels if number else 0) for number, layer in enumerate(tail.layers)]
-    return Implants(tail, size, layers, implant(tail.shortcut, 0) if tail.shortcut else None)
+    return Implants(tail, sizes, [implant(layer) for layer in tail.layers])
+
+
+def implant_tensors(implants: Implants) -> dict[str, Tensor]:
+    """Trained implants, a tensor a name: `2.gamma`."""
+    tensors: dict[str, Tensor] = {}
+    for number, implant in enumerate(implants.layers):
+        variance, mean = implant.statistics or (None, None)
+        parts = {"base_weight": implant.base_weight, "implant_weight": implant.implant_weight}
+        parts |= {"gamma": implant.gamma, "beta": implant.beta, "variance": variance, "mean": mean}
+        tensors |= {f"{number}.{name}": value for name, value in parts.items() if value is not None}
+    return tensors
+
+
+def implants_from_tensors(tail: Tail, sizes: Sizes, tensors: Mapping[str, Tensor]) -> Implants:
+    """The inverse of `implant_tensors`."""
+    layers = [
+        Implant(
+            kernel=layer.kernel,
+            stride=layer.stride,
+            base_weight=tensors[f"{number}.base_weight"],
+            implant_weight=tensors.get(f"{number}.implant_weight"),
+            gamma=tensors[f"{number}.gamma"],
+            beta=tensors[f"{number}.beta"],
+            statistics=(tensors[f"{number}.variance"], tensors[f"{number}.mean"]),
+        )
+        for number, layer in enumerate(tail.layers)
+    ]
+    return Implants(tail, sizes, layers)

@@ -11,16 +11,16 @@ from typing import Protocol, runtime_checkable
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Generator, Tensor
 
 from implanting.activations import Activations
-from implanting.adapt import adapt
-from implanting.config import ImplantConfig
+from implanting.crossfit import cross_fit, implants_help
 from implanting.inference import PrototypeClassifier
-from implanting.networks import Tail
 from implanting.randomness import Stream, generator_of
 from implanting.similarity import pool, probabilities, prototypes, scaled_cosine
+from implanting.supports import Fitting, Supports, widened
 from implanting.tasks import Tasks
+from implanting.views import rows_of
 
 Queries = Int[Tensor, "task group query"]
 """A class for each query; a group is the queries of one class."""
@@ -48,6 +48,16 @@ def named(tasks: Tasks, answers: Int[Tensor, "task way_query"]) -> tuple[Queries
     return truth, tasks.classes.gather(1, answers.cpu()).view(tasks.query.shape)
 
 
+def counted(views: int) -> str:
+    """`1 view`, `6 views`."""
+    return f"{views} view{'s' * (views > 1)}"
+
+
+def in_views(views: int) -> str:
+    """How a method's name tells that it sees more than the image."""
+    return f", {counted(views)}" if views > 1 else ""
+
+
 @dataclass(frozen=True)
 class PrototypeMethod:
     """Prototypes of the base network's own features.
@@ -56,19 +66,23 @@ class PrototypeMethod:
     queries is all that is left to do, and few enough at once that they stay in the processor's cache.
     """
 
-    phi: Float[Tensor, "image location dim"]
+    phi: Float[Tensor, "row location dim"]
+    """Of the images, then of their other views."""
     classify: PrototypeClassifier
     tasks_at_once: int = 8
+    views: int = 1
+    """Views of each image in phi; a support is the mean of them, a query the image itself."""
 
     @cached_property
     def support_vectors(self) -> Float[Tensor, "image dim"]:
-        """Every image pooled as a support."""
-        return pool(self.phi, self.classify.support_pooling).squeeze(1)
+        """Every image pooled as a support, the mean of its views."""
+        return pool(self.phi, self.classify.support_pooling).squeeze(1).unflatten(0, (self.views, -1)).mean(0)
 
     @cached_property
     def query_directions(self) -> Float[Tensor, "image location dim"]:
         """Every image pooled as a query, its locations of unit length."""
-        return F.normalize(pool(self.phi, self.classify.query_pooling), dim=-1)
+        images = self.phi[: len(self.phi) // self.views]
+        return F.normalize(pool(images, self.classify.query_pooling), dim=-1)
 
     def __call__(self, tasks: Tasks) -> tuple[Queries, Queries]:
         with torch.inference_mode():
@@ -79,7 +93,7 @@ class PrototypeMethod:
         return named(tasks, answers)
 
     def __str__(self) -> str:
-        return f"prototypes ({self.classify})"
+        return f"prototypes ({self.classify}{in_views(self.views)})"
 
 
 @dataclass(frozen=True)
@@ -87,34 +101,62 @@ class ImplantMethod:
     """Implants trained on each task's supports, then prototypes of the widened features."""
 
     activations: Activations
-    tail: Tail
-    classify: PrototypeClassifier
-    config: ImplantConfig
+    """Of the images, then of as many other views of them as are read."""
+    fitting: Fitting
     seed: int
     tasks_at_once: int = 8
 
+    def supports(self, tasks: Tasks) -> Supports:
+        """The supports of tasks in all their views."""
+        views, (way, shot) = self.fitting.views, tasks.support.shape[1:]
+        rows = rows_of(tasks.support, views, len(self.activations.phi) // views)
+        return Supports(*self.activations.of(rows.flatten(1)), torch.arange(way).repeat_interleave(shot), views)
+
+    def generators(self, tasks: Tasks) -> list[Generator]:
+        """Where the initial implants of each task come from."""
+        return [generator_of(self.seed, Stream.IMPLANTS, int(number)) for number in tasks.numbers]
+
     def __call__(self, tasks: Tasks) -> tuple[Queries, Queries]:
-        (answers,) = self.tested(tasks, [self.classify])
+        (answers,) = self.tested(tasks, [self.fitting.by_implants])
         return answers
 
     def tested(self, tasks: Tasks, classifiers: Sequence[PrototypeClassifier]) -> list[tuple[Queries, Queries]]:
         """Implants trained once, and what each way to test them answers."""
-        way, shot = tasks.support.shape[1:]
-        labels = torch.arange(way).repeat_interleave(shot)
-        generators = [generator_of(self.seed, Stream.IMPLANTS, int(number)) for number in tasks.numbers]
-        support_maps, support = self.activations.of(tasks.support.flatten(1))
-        size = self.activations.size
-        implants = adapt(support_maps, support, labels, self.tail, size, self.config, generators)
-        with torch.no_grad():
-            wide_support = torch.cat([support, implants(support_maps)], dim=-1)
-            query_maps, query = self.activations.of(tasks.query.flatten(1))
-            wide_query = torch.cat([query, implants(query_maps)], dim=-1)
-            wide_support = wide_support.unflatten(1, (way, shot))
-            answers = [classify(wide_support, wide_query).argmax(-1) for classify in classifiers]
-        return [named(tasks, given) for given in answers]
+        supports, fitting = self.supports(tasks), self.fitting
+        implants = fitting.adapted(supports, self.generators(tasks))
+        wide_query = widened(implants, *self.activations.of(tasks.query.flatten(1)))
+        ways = [fitting.fitted(supports, implants, classify) for classify in classifiers]
+        return [named(tasks, probabilities(fitted.scores_of(wide_query)).argmax(-1)) for fitted in ways]
 
     def __str__(self) -> str:
-        return f"implants ({self.classify})"
+        trained, averaged = self.fitting.config.adapt_views, self.fitting.support_views
+        apart = f", trained on {counted(trained)}, {averaged} averaged"
+        return f"implants ({self.fitting.by_implants}{in_views(trained) if trained == averaged else apart})"
+
+
+@dataclass(frozen=True)
+class DecidedMethod:
+    """Implants or prototypes, decided task by task from supports that the implants were not trained on."""
+
+    implants: ImplantMethod
+
+    @property
+    def tasks_at_once(self) -> int:
+        """As many as implants."""
+        return self.implants.tasks_at_once
+
+    def __call__(self, tasks: Tasks) -> tuple[Queries, Queries]:
+        fitting, supports = self.implants.fitting, self.implants.supports(tasks)
+        generators = self.implants.generators(tasks)
+        held_out = cross_fit(supports, fitting, generators, self.tasks_at_once)
+        queries = self.implants.activations.of(tasks.query.flatten(1))
+        by_implants = fitting.implants(supports, generators).probabilities(*queries)
+        by_prototypes = fitting.prototypes(supports).probabilities(*queries)
+        helped = implants_help(held_out, fitting.config)[:, None, None]
+        return named(tasks, torch.where(helped, by_implants, by_prototypes).argmax(-1))
+
+    def __str__(self) -> str:
+        return str(self.implants).replace("implants", "implants where they help", 1)
 
 
 @dataclass(frozen=True)

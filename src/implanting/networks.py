@@ -10,9 +10,8 @@ A network knows nothing of classes, pooling or preprocessing. It maps normalised
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, cast
+from typing import cast
 
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -20,6 +19,7 @@ from torch import Tensor, nn
 
 from implanting.config import WIDE_CHANNELS, NetworkConfig
 from implanting.errors import ImageTooSmall
+from implanting.tail import Activation, ImplantedLayer, Tail
 
 
 def convolution(channels_in: int, channels_out: int, kernel: int) -> nn.Conv2d:
@@ -27,30 +27,6 @@ def convolution(channels_in: int, channels_out: int, kernel: int) -> nn.Conv2d:
     layer = nn.Conv2d(channels_in, channels_out, kernel, padding=kernel // 2, bias=False)
     nn.init.normal_(layer.weight, std=math.sqrt(2 / (kernel**2 * channels_out)))
     return layer
-
-
-@dataclass(frozen=True)
-class ImplantedLayer:
-    """A convolution of the last block as implants see it."""
-
-    reads: int
-    """Which base map it reads: 0 is the block's input z, l the activation a_l."""
-    channels: int
-    """Channels of that map."""
-    kernel: int
-
-
-@dataclass(frozen=True)
-class Tail:
-    """All that stage 2 needs to know of a network: the convolutions of its last block, in turn, and the shortcut.
-
-    The sum of the last convolution and the shortcut is activated, then pooled 2x2.
-    """
-
-    layers: tuple[ImplantedLayer, ...]
-    shortcut: ImplantedLayer | None
-    activation: Literal["swish", "relu"] | None
-    last_activation: Literal["swish", "relu"] | None
 
 
 class ResidualBlock(nn.Module):
@@ -77,8 +53,14 @@ class ResidualBlock(nn.Module):
     def tail(self) -> Tail:
         """This block as the implanted one."""
         channels_in, channels = self.conv1.in_channels, self.conv1.out_channels
-        layers = ImplantedLayer(0, channels_in, 3), ImplantedLayer(1, channels, 3), ImplantedLayer(2, channels, 3)
-        return Tail(layers, ImplantedLayer(0, channels_in, 1), "swish", "swish")
+        return Tail(
+            (
+                ImplantedLayer(0, channels_in, 3, activation="swish"),
+                ImplantedLayer(1, channels, 3, below=0, activation="swish"),
+                ImplantedLayer(2, channels, 3, below=1),
+                ImplantedLayer(0, channels_in, 1, adds=2, activation="swish", pool=2),  # the shortcut
+            )
+        )
 
     def forward(self, x: Float[Tensor, "image channel height width"]) -> Tensor:
         return self.activations(x)[-1]
@@ -100,7 +82,8 @@ class PlainBlock(nn.Module):
 
     def tail(self) -> Tail:
         """This block as the implanted one."""
-        return Tail((ImplantedLayer(0, self.conv1.in_channels, 3),), None, "relu", "relu" if self.relu else None)
+        activation: Activation | None = "relu" if self.relu else None
+        return Tail((ImplantedLayer(0, self.conv1.in_channels, 3, activation=activation, pool=2),))
 
     def forward(self, x: Float[Tensor, "image channel height width"]) -> Tensor:
         return self.activations(x)[-1]
@@ -123,7 +106,7 @@ class Network(nn.Module):
             x = block(x)
         return x
 
-    def last_block(
+    def activations(
         self, x: Float[Tensor, "image channel height width"]
     ) -> tuple[list[Float[Tensor, "image _ map_height map_width"]], Float[Tensor, "image dim out_height out_width"]]:
         """The maps that the last block's convolutions read (its input z, then a_1, a_2, ...), and phi."""

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from implanting.augment import shrink
 from implanting.base import BaseNetwork
 from implanting.batches import batch
 from implanting.classifiers import classification_loss
@@ -25,9 +26,10 @@ from implanting.datasets import ImageSet
 from implanting.distributed import choose_device, process_group, rank, restarted, share, synchronise, world_size
 from implanting.errors import ConfigError
 from implanting.optimisation import schedule
-from implanting.run import FewShotTest, Run, StageOne, check_output, prepare
+from implanting.run import Run, StageOne, check_output, prepare
 from implanting.run import resume as resume_run
 from implanting.similarity import probabilities
+from implanting.validation import FewShotTest
 
 Observer = Callable[[Mapping[str, Any]], None]
 """Told of a run's events: mappings with `event` (started, step, validation, stopped, finished) and its figures."""
@@ -62,9 +64,9 @@ def pretrain(
     with process_group(device):
         if resume:
             resume_run(run, out)
-        if run.step < run.steps:  # else the file is finished, and stays as it is
+        if run.step < run.steps or run.uncalibrated:  # else the file is finished, and stays as it is
             train(run, out, observe if rank() == 0 else ignore, stop)
-    return BaseNetwork(run.model.network, run.model.classifier, run.describe())
+    return BaseNetwork.from_training(run.model.network, run.model.classifier, run.describe())
 
 
 def train(run: Run, out: Path, observe: Observer, stop: Callable[[], bool]) -> None:
@@ -86,6 +88,8 @@ def train(run: Run, out: Path, observe: Observer, stop: Callable[[], bool]) -> N
         if time.monotonic() - saved > run.config.save_every and run.step < run.steps:
             run.save(out)
             saved = time.monotonic()
+    if run.validation is not None and run.uncalibrated:
+        run.calibration = run.validation.calibration(run.model.network, run.model.classifier.tau.item()).document()
     run.save(out)
     observe({"event": "finished" if run.step == run.steps else "stopped", "step": run.step, "seconds": run.seconds})
 
@@ -98,7 +102,7 @@ def train_step(run: Run, model: nn.Module) -> Float[Tensor, " 2"]:
     with torch.autocast(
         run.device.type, torch.bfloat16, enabled=run.device.type == "cuda" and torch.cuda.is_bf16_supported()
     ):
-        scores = model(run.description.normalisation(images))
+        scores = model(inputs(run, images))
     loss = classification_loss(scores, labels, run.config.label_smoothing)
     for group in run.optimizer.param_groups:
         group["lr"] = schedule(run.config, (run.step + 0.5) / run.steps)
@@ -108,6 +112,13 @@ def train_step(run: Run, model: nn.Module) -> Float[Tensor, " 2"]:
     run.step += 1
     right = probabilities(scores.detach()).argmax(-1) == labels
     return torch.stack([loss.detach(), right.float().mean()])
+
+
+def inputs(run: Run, images: UInt8[Tensor, "image height width 3"]) -> Float[Tensor, "image 3 _ _"]:
+    """Normalised images, shrunken in the first part of training where the configuration says so."""
+    normalised = run.description.normalisation(images)
+    size, share_shrunken = run.config.shrink_size, run.config.shrink_share
+    return shrink(normalised, size) if size is not None and run.step < share_shrunken * run.steps else normalised
 
 
 def parallel(model: StageOne, device: torch.device) -> nn.Module:

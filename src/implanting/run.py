@@ -5,7 +5,6 @@ The checkpoint of an unfinished run is a base network like any other, with the o
 
 import dataclasses
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,22 +14,16 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from implanting import __version__
-from implanting.base import BaseDescription, build, embed, load_weights, read_base, save_base
 from implanting.classifiers import CosineClassifier
-from implanting.config import InferenceConfig, PretrainConfig, TaskConfig, flat
+from implanting.config import PretrainConfig, flat
 from implanting.datasets import ImageSet, check_disjoint
 from implanting.distributed import from_rank_zero, rank, world_size
 from implanting.errors import ConfigError
-from implanting.evaluation import Result, evaluate_tasks
 from implanting.images import Normalisation
-from implanting.inference import prototype_classifier
-from implanting.methods import PrototypeMethod
 from implanting.networks import Network
 from implanting.optimisation import build_optimizer, load_optimizer, optimizer_tensors, total_steps
-from implanting.tasks import draw_tasks
-
-FewShotTest = Callable[[Network, float], Result]
-"""The accuracy of a network, at a tau, on tasks fixed beforehand."""
+from implanting.trained import BaseDescription, build, load_weights, read_base, save_base
+from implanting.validation import FewShotTest, few_shot_test
 
 
 class StageOne(nn.Module):
@@ -63,6 +56,13 @@ class Run:
     seconds: float = 0.0
     figures: dict[str, float] = field(default_factory=dict)
     validations: list[dict[str, Any]] = field(default_factory=list)
+    calibration: dict[str, Any] | None = None
+    """How sure the finished network may be, from validation classes."""
+
+    @property
+    def uncalibrated(self) -> bool:
+        """Whether validation classes could still tell how sure the finished network may be."""
+        return self.step == self.steps and self.calibration is None and self.validation is not None
 
     def describe(self) -> BaseDescription:
         """The description of the base network as it stands."""
@@ -76,7 +76,8 @@ class Run:
         training |= {"images_per_second": self.step * self.config.batch_size / max(self.seconds, 1e-9)}
         training |= {"device": str(self.device), "processes": world_size(), "threads": torch.get_num_threads()}
         return dataclasses.replace(
-            self.description, training=training | self.figures | {"validation": self.validations}
+            self.description,
+            training=training | self.figures | {"validation": self.validations, "calibration": self.calibration},
         )
 
     def save(self, out: Path) -> None:
@@ -121,6 +122,8 @@ def prepare(config: PretrainConfig, base_images: ImageSet, validation: ImageSet 
         images = base_images.without(held_out)
     normalisation = Normalisation.of(images.images)
     network, classifier = build(config, len(images.class_names), (height, width))
+    if config.shrink_size is not None:
+        network.map_size(config.shrink_size, config.shrink_size)
     model = StageOne(network, classifier).to(device)
     description = BaseDescription(
         config=config,
@@ -134,53 +137,9 @@ def prepare(config: PretrainConfig, base_images: ImageSet, validation: ImageSet 
         code_version=__version__,
         training={},
     )
-    few_shot = few_shot_validation(config, validation, normalisation, device) if validation is not None else None
+    few_shot = few_shot_test(config, validation, normalisation, device) if validation is not None else None
     optimizer = build_optimizer(config, model)
     return Run(config, images, few_shot, description, model, optimizer, device, total_steps(config, len(images)))
-
-
-VALIDATION_SHOT, VALIDATION_QUERIES = 5, 15
-
-
-def why_no_validation(validation: ImageSet) -> str | None:
-    """What keeps these classes from serving as few-shot validation, if anything does."""
-    smallest = min(len(indices) for indices in validation.indices_by_class())
-    if len(validation.class_names) < 2:
-        return f"{validation.name} has one class; tasks need two or more"
-    if smallest <= VALIDATION_SHOT:
-        return f"a class of {validation.name} has {smallest} images; {VALIDATION_SHOT}-shot tasks need more"
-    return None
-
-
-def few_shot_validation(
-    config: PretrainConfig, validation: ImageSet, normalisation: Normalisation, device: torch.device
-) -> FewShotTest | None:
-    """A function that tests a network on 5-way 5-shot tasks of the validation classes, drawn once.
-
-    Where there are fewer than five classes or twenty images a class, the tasks are smaller.
-    """
-    if not config.validation_tasks or why_no_validation(validation):
-        return None
-    least = VALIDATION_SHOT + VALIDATION_QUERIES
-    kept = max(config.validation_images, least)
-    images = validation.subset(torch.cat([indices[:kept] for indices in validation.indices_by_class()]))
-    smallest = min(len(indices) for indices in images.indices_by_class())
-    task_config = TaskConfig(
-        way=min(5, len(images.class_names)),
-        shot=VALIDATION_SHOT,
-        queries=min(VALIDATION_QUERIES, smallest - VALIDATION_SHOT),
-        tasks=config.validation_tasks,
-    )
-    tasks = draw_tasks(images, task_config)
-
-    def validate(network: Network, tau: float) -> Result:
-        network.eval()
-        phi = embed(network, normalisation, images.images, device)
-        network.train()
-        method = PrototypeMethod(phi, prototype_classifier(config.pooling, tau, InferenceConfig()))
-        return evaluate_tasks(method, tasks, task_config, len(images.class_names))
-
-    return validate
 
 
 FREE = frozenset({"validate_every", "validation_tasks", "validation_images", "save_every"})
@@ -224,3 +183,4 @@ def restore(run: Run, saved: BaseDescription, tensors: dict[str, Tensor], out: P
     run.step, run.seconds = saved.training["step"], saved.training["seconds"]
     run.figures = {name: saved.training[name] for name in ("loss", "accuracy", "tau") if name in saved.training}
     run.validations = list(saved.training["validation"])
+    run.calibration = saved.training.get("calibration")

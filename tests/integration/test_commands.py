@@ -84,7 +84,8 @@ def test_pretrain_writes_base_log_and_curves(base: Path) -> None:
 
 def test_pretrain_json(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["pretrain", "--data", str(data), "--out", str(tmp_path / "base.safetensors"), *SMALL]
-    assert main([*arguments, "--hold-out", "3", "--pooling", "flatten", "--seed", "7", "--json"]) == 0
+    flatten = ["--pooling", "flatten", "--shrink-share", "0"]
+    assert main([*arguments, "--hold-out", "3", *flatten, "--seed", "7", "--json"]) == 0
     document = last_json(capsys)
     assert document["seed"] == 7
     assert document["settings"]["config"]["pooling"] == "flatten"
@@ -109,6 +110,35 @@ def test_evaluate_json(base: Path, data: Path, capsys: pytest.CaptureFixture[str
     assert all(0 < row["mean"] < 1 for row in rows)
 
 
+def test_evaluate_the_imagenet_base_by_name(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, colour in (("red", (220, 30, 30)), ("green", (30, 200, 40)), ("blue", (30, 40, 220))):
+        (tmp_path / "test" / name).mkdir(parents=True)
+        for number in range(3):
+            Image.new("RGB", (40 + number, 30), colour).save(tmp_path / "test" / name / f"{number}.png")
+    flags = ["--split", "test", "--way", "2", "--shot", "2", "--queries", "1", "--tasks", "3", "--json"]
+    flags += ["--implants", "--implant-epochs", "2", "--implant-channels", "2"]
+    assert main(["evaluate", "--base", "efficientnet-lite0", "--data", str(tmp_path), *flags]) == 0
+    prototypes, implants = last_json(capsys)["results"]
+    assert prototypes["method"] == "prototypes (gap/gap)"
+    assert prototypes["mean"] == 1
+    assert implants["method"] == "implants (gap/gap)"
+
+
+def test_what_the_imagenet_base_cannot_do_is_said(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main(["evaluate", "--base", "efficientnet-lite0", "--data", str(data), "--split", "val", "--classes", "base"])
+        == 2
+    )
+    assert "comes without its base classes" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_info_describes_the_imagenet_base(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", "efficientnet-lite0", "--json"]) == 0
+    assert last_json(capsys)["parameters"] == 3_371_008
+    assert main(["info", "efficientnet-lite0"]) == 0
+    assert "1280 at 7 x 7 locations" in capsys.readouterr().out
+
+
 @pytest.fixture(scope="module")
 def base_with_hold_out(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("held") / "base.safetensors"
@@ -124,6 +154,39 @@ def test_evaluate_base_and_both(
     assert main(["evaluate", "--base", str(base_with_hold_out), "--data", str(data), *flags]) == 0
     (row,) = last_json(capsys)["results"]
     assert row["method"].startswith(method)
+
+
+IMPLANTS = ["--implants", "--implant-channels", "2", "--implant-epochs", "2"]
+
+
+def test_evaluate_implants_in_views_with_a_decision(base: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shape = ["--split", "val", "--way", "3", "--shot", "1", "3", "--queries", "4", "--tasks", "5"]
+    flags = ["--support-views", "2", "--adapt-views", "2", "--implant-decision", "held-out", "--json"]
+    assert main(["evaluate", "--base", str(base), "--data", str(data), *shape, *IMPLANTS, *flags]) == 0
+    rows = last_json(capsys)["results"]
+    assert [(row["method"], row["shot"], "gain" in row) for row in rows] == [
+        ("prototypes (gap/dense)", 1, False),
+        ("prototypes (gap/dense)", 3, False),
+        ("prototypes (gap/dense, 2 views)", 1, True),
+        ("prototypes (gap/dense, 2 views)", 3, True),
+        ("implants (gap/dense, 2 views)", 1, True),
+        ("implants (gap/dense, 2 views)", 3, True),
+        ("implants where they help (gap/dense, 2 views)", 3, True),
+    ]
+
+
+def test_evaluate_says_that_one_view_of_one_support_trains_no_implants(
+    base: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shape = ["--split", "val", "--way", "3", "--shot", "1", "2", "--queries", "4", "--tasks", "5"]
+    assert main(["evaluate", "--base", str(base), "--data", str(data), *shape, *IMPLANTS]) == 0
+    printed = capsys.readouterr()
+    assert "1-shot: implants cannot be trained" in printed.err
+    assert "gain, paired" in printed.out
+    assert (
+        main(["evaluate", "--base", str(base), "--data", str(data), "--classes", "both", "--support-views", "2"]) == 2
+    )
+    assert "--support-views" in capsys.readouterr().err
 
 
 def test_base_and_both_need_images_that_were_not_trained_on(
@@ -241,6 +304,7 @@ def test_bad_data_is_one_clear_line(
         (["--epochs", "1", "--iterations", "2"], "not both"),
         (["--width", "0"], "--width"),
         (["--crop-padding", "40"], "--crop-padding"),
+        (["--pooling", "flatten"], "--shrink-share 0"),
         (["--hold-out", "24"], "holding out 24"),
         (["--device", "cuda:7"], "--device cuda:7"),
         (["--image-size", "8"], "8 x 8 px"),
@@ -274,8 +338,9 @@ def test_unknown_verbs_and_flags_end_with_status_2() -> None:
     implanting(sys.executable, "-m", "implanting", "pretrain", "--colour", status=2)
 
 
-def test_the_demo_prints_its_table(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo", "--tasks", "24", "--json"]) == 0
+def test_the_demo_prints_its_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["demo", "--tasks", "24", "--json", "--heat-map", str(tmp_path / "map.png")]) == 0
+    assert (tmp_path / "map.png").stat().st_size > 1000
     rows = last_json(capsys)["results"]
     assert [row["shot"] for row in rows] == [1, 5, 10, 1, 5, 10, 5, 10]
     assert all(row["mean"] > 0.3 for row in rows)  # chance is 0.2

@@ -24,12 +24,12 @@ BASE, IMAGES = toy_base(), ten_images()
 def equal(first: Activations, second: Activations) -> bool:
     """Whether two sets of activations are the same, bit by bit."""
     pairs = zip([*first.base_maps, first.phi], [*second.base_maps, second.phi], strict=True)
-    return first.size == second.size and all(torch.equal(*pair) for pair in pairs)
+    return first.sizes == second.sizes and all(torch.equal(*pair) for pair in pairs)
 
 
 @pytest.fixture(autouse=True)
 def four_images_a_batch(monkeypatch):
-    monkeypatch.setattr("implanting.activations.BATCH", 4)
+    monkeypatch.setattr("implanting.base.BATCH", 4)
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_kept_activations_are_those_of_each_image_by_itself(network, channels, k
         activations = compute_activations(base, IMAGES, cache=cache)
     assert [part.shape for part in activations.base_maps] == [(10, 24, width) for width in channels[:-1]]
     assert activations.phi.shape == (10, 6, channels[-1])
-    assert activations.size == (4, 6)
+    assert set(activations.sizes) == {(4, 6)}
     for number, image in enumerate(IMAGES.images):
         maps, phi = base.activations(image[None])
         for cached, fresh in zip([*activations.base_maps, activations.phi], [*maps, phi], strict=True):

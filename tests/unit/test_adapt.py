@@ -12,15 +12,16 @@ from torch import Tensor
 from commands import ENVIRONMENT
 from implanting.activations import compute_activations
 from implanting.adapt import adapt, inner_products, leave_one_out_loss, leave_one_out_scores
+from implanting.base import load_base
 from implanting.config import ImplantConfig
 from implanting.errors import DataError
 from implanting.implants import Implants, new_implants
 from implanting.inference import PrototypeClassifier
 from implanting.networks import c128f, resnet12
 from toys import coloured, same, seeded, toy_base
-from twins import naive_implants, naive_loss, naive_scores
+from twins import naive_adapt, naive_implants, naive_loss, naive_scores
 
-TAIL, SIZE = resnet12(1).tail, (4, 5)
+TAIL, SIZES = resnet12(1).tail, ((4, 5),) * 3
 """Maps of 4 channels, then 8, at 4 x 5 locations, pooled to 2 x 2."""
 
 CONFIG = ImplantConfig(implant_channels=3, implant_epochs=30, implant_learning_rate=1e-2)
@@ -88,32 +89,17 @@ def test_loss_is_the_sum_over_tasks_of_each_tasks_mean(support, query):
     torch.testing.assert_close(loss_of(phi, implant[:, :, :4, :3], UNEVEN, config), expected, rtol=1e-5, atol=1e-5)
 
 
-def naive_adapt(maps: list[Tensor], phi: Tensor, labels: Tensor, config: ImplantConfig, task: int) -> Implants:
-    """One task's implants by convolutions, loops and AdamW."""
-    implants = new_implants(TAIL, SIZE, config.implant_channels, generators(task))
-    parameters = [parameter.requires_grad_() for parameter in implants.parameters()]
-    optimizer = torch.optim.AdamW(
-        parameters, lr=config.implant_learning_rate, weight_decay=config.implant_weight_decay, fused=False
-    )
-    for _ in range(config.implant_epochs):
-        optimizer.zero_grad()
-        implant, _ = naive_implants(implants, 0, maps)
-        naive_loss(torch.cat([phi[0], implant], -1), labels, config).backward()
-        optimizer.step()
-    return implants
-
-
 @pytest.mark.parametrize(("support", "query"), [("gap", "gap"), ("gmp", "dense")])
 def test_adapting_equals_training_by_convolutions_and_loops(support, query):
     maps, phi = drawn(UNEVEN, tasks=2)
     config = replace(pooled_by(support, query), implant_epochs=5, implant_weight_decay=0.5)
-    implants = adapt(maps, phi, UNEVEN, TAIL, SIZE, config, generators(0, 1))
+    implants = adapt(maps, phi, UNEVEN, TAIL, SIZES, config, generators(0, 1))
     answers = queries_by(implants, [part[:2] for part in QUERIES])
     for task in range(2):
         alone = [part[task : task + 1] for part in maps]
-        twin = naive_adapt(alone, phi[task : task + 1], UNEVEN, config, task)
+        twin = new_implants(TAIL, SIZES, config.implant_channels, generators(task))
+        statistics = naive_adapt(twin, alone, phi[task : task + 1], UNEVEN, config)
         with torch.no_grad():
-            _, statistics = naive_implants(twin, 0, alone)
             expected, _ = naive_implants(twin, 0, [part[task : task + 1] for part in QUERIES], statistics)
         torch.testing.assert_close(answers[task], expected, rtol=1e-5, atol=1e-5)
 
@@ -121,10 +107,10 @@ def test_adapting_equals_training_by_convolutions_and_loops(support, query):
 def test_tasks_adapted_together_equal_tasks_adapted_one_by_one():
     labels = torch.arange(3).repeat_interleave(3)
     maps, phi = drawn(labels)
-    together = queries_by(adapt(maps, phi, labels, TAIL, SIZE, CONFIG, generators(0, 1, 2, 3)), QUERIES)
+    together = queries_by(adapt(maps, phi, labels, TAIL, SIZES, CONFIG, generators(0, 1, 2, 3)), QUERIES)
     for task in range(4):
         one = slice(task, task + 1)
-        implants = adapt([part[one] for part in maps], phi[one], labels, TAIL, SIZE, CONFIG, generators(task))
+        implants = adapt([part[one] for part in maps], phi[one], labels, TAIL, SIZES, CONFIG, generators(task))
         alone = queries_by(implants, [part[one] for part in QUERIES])
         torch.testing.assert_close(together[one], alone, rtol=1e-5, atol=1e-5)
 
@@ -133,8 +119,8 @@ def test_tasks_adapted_together_equal_tasks_adapted_one_by_one():
 def test_the_loss_goes_down(support, query):
     maps, phi = drawn(UNEVEN)
     config = pooled_by(support, query)
-    before = new_implants(TAIL, SIZE, 3, generators(0, 1, 2, 3))
-    after = adapt(maps, phi, UNEVEN, TAIL, SIZE, config, generators(0, 1, 2, 3))
+    before = new_implants(TAIL, SIZES, 3, generators(0, 1, 2, 3))
+    after = adapt(maps, phi, UNEVEN, TAIL, SIZES, config, generators(0, 1, 2, 3))
     losses = [loss_of(phi, queries_by(implants, maps), UNEVEN, config).item() for implants in (before, after)]
     assert losses[1] < 0.8 * losses[0]
 
@@ -156,15 +142,17 @@ def test_a_task_with_lone_supports_is_adapted_by_their_prototypes():
     moved = phi.clone()
     moved[:, 7] += 2 * torch.randn(phi[:, 7].shape, generator=seeded(3))
     answers = [
-        queries_by(adapt(maps, base, UNEVEN, TAIL, SIZE, CONFIG, generators(0, 1, 2, 3)), QUERIES)
+        queries_by(adapt(maps, base, UNEVEN, TAIL, SIZES, CONFIG, generators(0, 1, 2, 3)), QUERIES)
         for base in (phi, moved)
     ]
     assert torch.isfinite(answers[0]).all()
     assert (answers[0] - answers[1]).abs().max() > 0.01
 
 
-def test_the_base_stays_bitwise_as_it_was():
-    base, image_set = toy_base(), coloured(size=32)
+@pytest.mark.parametrize("name", ["resnet12", "efficientnet-lite0"])
+def test_the_base_stays_bitwise_as_it_was(name):
+    base = toy_base() if name == "resnet12" else load_base(name)
+    image_set = coloured(per_class=4, size=32)
     activations = compute_activations(base, image_set)
     cached = [*activations.base_maps, activations.phi]
     before = (
@@ -174,7 +162,7 @@ def test_the_base_stays_bitwise_as_it_was():
     images = torch.arange(12)
     maps, phi = activations.of(images[None])
     given = [part.clone() for part in (*maps, phi)]
-    adapt(maps, phi, image_set.labels[images], base.network.tail, activations.size, CONFIG, generators(0))
+    adapt(maps, phi, image_set.labels[images], base.tail, activations.sizes, CONFIG, generators(0))
     assert same(base.network.state_dict(), before[0])
     assert all(torch.equal(*pair) for pair in zip(cached, before[1], strict=True))
     assert all(torch.equal(*pair) for pair in zip((*maps, phi), given, strict=True))
@@ -184,9 +172,9 @@ def test_the_base_stays_bitwise_as_it_was():
 def test_the_order_of_supports_does_not_matter():
     maps, phi = drawn(UNEVEN)
     order = torch.randperm(len(UNEVEN), generator=seeded(1))
-    first = adapt(maps, phi, UNEVEN, TAIL, SIZE, CONFIG, generators(0, 1, 2, 3))
+    first = adapt(maps, phi, UNEVEN, TAIL, SIZES, CONFIG, generators(0, 1, 2, 3))
     second = adapt(
-        [part[:, order] for part in maps], phi[:, order], UNEVEN[order], TAIL, SIZE, CONFIG, generators(0, 1, 2, 3)
+        [part[:, order] for part in maps], phi[:, order], UNEVEN[order], TAIL, SIZES, CONFIG, generators(0, 1, 2, 3)
     )
     answers = queries_by(first, QUERIES), queries_by(second, QUERIES)
     torch.testing.assert_close(*answers, rtol=1e-5, atol=2e-5)
@@ -197,7 +185,7 @@ def test_other_numbers_for_the_classes_permute_the_scores():
     numbers = torch.tensor([2, 0, 3, 1])
     answers = []
     for labels in (UNEVEN, numbers[UNEVEN]):
-        implants = adapt(maps, phi, labels, TAIL, SIZE, CONFIG, generators(0, 1, 2, 3))
+        implants = adapt(maps, phi, labels, TAIL, SIZES, CONFIG, generators(0, 1, 2, 3))
         answers.append(scores_of(phi, queries_by(implants, maps), labels, CONFIG))
     asked = UNEVEN.bincount()[UNEVEN] > 1
     torch.testing.assert_close(answers[0][:, asked], answers[1][..., numbers][:, asked], rtol=1e-4, atol=1e-4)
@@ -207,9 +195,9 @@ def test_other_numbers_for_the_classes_permute_the_scores():
 def silent_implants(labels: Tensor) -> tuple[Implants, list[Tensor], Tensor]:
     """Implants whose last batch norms give zero."""
     maps, phi = drawn(labels)
-    implants = new_implants(TAIL, SIZE, 3, generators(0, 1, 2, 3))
+    implants = new_implants(TAIL, SIZES, 3, generators(0, 1, 2, 3))
     implants.layers[-1].gamma.zero_()
-    implants.shortcut.gamma.zero_()
+    implants.layers[2].gamma.zero_()
     return implants, maps, phi
 
 
@@ -245,8 +233,8 @@ def test_gradient_runs_through_the_prototypes(support, query):
     config = pooled_by(support, query)
     maps, phi = drawn(UNEVEN, tasks=1)
     maps, phi = [part.double() for part in maps], phi.double()
-    implants = new_implants(TAIL, SIZE, 2, generators(0))
-    for implant in [*implants.layers, implants.shortcut]:
+    implants = new_implants(TAIL, SIZES, 2, generators(0))
+    for implant in implants.layers:
         for name in ("base_weight", "implant_weight", "gamma", "beta"):
             if (weight := getattr(implant, name)) is not None:
                 setattr(implant, name, weight.double())
@@ -272,8 +260,8 @@ def test_c128f_is_adapted_too():
     labels = torch.arange(3).repeat_interleave(3)
     (_, maps, _), phi = drawn(labels)
     tail = c128f(4).tail
-    before = new_implants(tail, SIZE, 3, generators(0, 1, 2, 3))
-    after = adapt([maps], phi, labels, tail, SIZE, CONFIG, generators(0, 1, 2, 3))
+    before = new_implants(tail, SIZES[:1], 3, generators(0, 1, 2, 3))
+    after = adapt([maps], phi, labels, tail, SIZES[:1], CONFIG, generators(0, 1, 2, 3))
     losses = [loss_of(phi, queries_by(implants, [maps]), labels, CONFIG).item() for implants in (before, after)]
     assert losses[1] < 0.8 * losses[0]
 
@@ -313,4 +301,4 @@ def test_one_support_a_class_cannot_train_implants():
     base, images = toy_base(size=32), coloured(classes=3, per_class=1, size=32)
     maps, phi = compute_activations(base, images).of(torch.arange(3)[None])
     with pytest.raises(DataError, match="two supports"):
-        adapt(maps, phi, torch.arange(3), base.network.tail, (4, 4), ImplantConfig(implant_channels=2), [seeded()])
+        adapt(maps, phi, torch.arange(3), base.tail, ((4, 4),) * 3, ImplantConfig(implant_channels=2), [seeded()])

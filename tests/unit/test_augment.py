@@ -3,7 +3,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from implanting.augment import augment, color_jitter, random_crop, random_flip
+from implanting.augment import augment, color_jitter, random_crop, random_flip, shrink
 from implanting.config import AugmentConfig
 from toys import noise, seeded
 
@@ -93,3 +93,11 @@ def test_the_same_seed_gives_the_same_images_and_the_input_is_left_alone():
 def test_everything_can_be_switched_off():
     images = noise(10, 6, 6, 3)
     assert torch.equal(augment(images, AugmentConfig(crop_padding=0, flip=False, jitter=0.0), seeded()), images)
+
+
+def test_shrunken_images_keep_their_average_and_the_order_that_convolutions_like() -> None:
+    images = torch.rand(4, 3, 32, 32, generator=seeded())
+    smaller = shrink(images, 24)
+    assert smaller.shape == (4, 3, 24, 24)
+    assert smaller.is_contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(smaller.mean((2, 3)), images.mean((2, 3)), atol=0.01, rtol=0)

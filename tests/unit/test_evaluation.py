@@ -8,7 +8,7 @@ import torch
 from implanting.activations import compute_activations
 from implanting.config import ImplantConfig, InferenceConfig, TaskConfig
 from implanting.errors import ConfigError
-from implanting.evaluation import Estimate, Result, evaluate, evaluate_poolings, evaluate_tasks, implant_method
+from implanting.evaluation import Estimate, Result, decides, evaluate, evaluate_poolings, evaluate_tasks, implant_method
 from implanting.inference import PrototypeClassifier
 from implanting.methods import PrototypeMethod
 from implanting.tasks import draw_tasks
@@ -133,7 +133,7 @@ def test_implants_trained_once_answer_as_if_trained_for_each_way_to_test():
     tests = [InferenceConfig("gap", "gmp"), InferenceConfig("gap", "dense"), InferenceConfig("gmp", "gap")]
     methods = [implant_method(base, activations, test, settings, seed=0) for test in tests]
     alone = [evaluate_tasks(method, tasks, config, 4) for method in methods]
-    together = evaluate_poolings(methods[0], [method.classify for method in methods], tasks, config, 4)
+    together = evaluate_poolings(methods[0], [method.fitting.by_implants for method in methods], tasks, config, 4)
     assert [one.method for one in together] == ["implants (gap/gmp)", "implants (gap/dense)", "implants (gmp/gap)"]
     for one, other in zip(alone, together, strict=True):
         assert one.method == other.method
@@ -145,3 +145,43 @@ def test_implants_refuse_a_base_trained_with_flatten():
     base, images = toy_base(size=32, pooling="flatten"), coloured(classes=3, per_class=8, size=32)
     with pytest.raises(ConfigError, match="flatten"):
         evaluate(base, images, way=3, shot=2, queries=4, tasks=4, implants=True)
+
+
+def test_implants_at_one_shot_are_trained_on_views():
+    base, images = toy_base(size=32), coloured(classes=3, per_class=8, size=32)
+    shape = {"way": 3, "shot": 1, "queries": 4, "tasks": 4}
+    settings = ImplantConfig(implant_channels=2, implant_epochs=3, adapt_views=2)
+    result = evaluate(base, images, **shape, implants=settings, support_views=2)
+    assert result.method == "implants (gap/dense, 2 views)"
+    apart = evaluate(base, images, **shape, implants=settings, support_views=3)
+    assert apart.method == "implants (gap/dense, trained on 2 views, 3 averaged)"
+    assert (result.config, result.images) == (apart.config, apart.images)  # the same tasks of the same images
+    assert evaluate(base, images, **shape, support_views=2).method == "prototypes (gap/dense, 2 views)"
+
+
+def test_tasks_decide_where_they_have_an_image_to_hold_out():
+    base, images = toy_base(size=32), coloured(classes=3, per_class=8, size=32)
+    settings = ImplantConfig(implant_channels=2, implant_epochs=2, implant_decision="held-out")
+    shape = {"way": 3, "queries": 4, "tasks": 2}
+    decided = evaluate(base, images, shot=3, **shape, implants=settings)
+    assert decided.method == "implants where they help (gap/dense)"
+    viewed = evaluate(base, images, shot=1, **shape, implants=dataclasses.replace(settings, adapt_views=2))
+    assert viewed.method == "implants (gap/dense, trained on 2 views, 1 averaged)"
+
+
+@pytest.mark.parametrize(
+    ("shot", "views", "folds", "possible"),
+    [
+        (1, 6, 5, False),
+        (2, 1, 5, False),
+        (2, 2, 5, True),
+        (3, 1, 5, True),
+        (3, 1, 2, False),
+        (4, 1, 2, True),
+        (9, 1, 5, True),
+    ],
+)
+def test_a_decision_needs_enough_supports_beside_those_held_out(shot, views, folds, possible):
+    config = ImplantConfig(adapt_views=views, decision_folds=folds)
+    assert not decides(shot, config)
+    assert decides(shot, dataclasses.replace(config, implant_decision="held-out")) == possible

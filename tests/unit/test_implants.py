@@ -5,8 +5,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from implanting.efficientnet import EfficientNetLite0
 from implanting.implants import Implants, new_implants
-from implanting.networks import Tail, c128f, resnet12
+from implanting.networks import c128f, resnet12
+from implanting.shifts import strided
+from implanting.tail import Sizes, Tail
 from toys import seeded
 from twins import naive_implants
 
@@ -14,7 +17,25 @@ SIZE = 5, 4
 """Odd and not square: pooling must leave out the last row."""
 
 RESIDUAL = resnet12(2).tail
-TAILS = {"resnet12": RESIDUAL, "no shortcut": replace(RESIDUAL, shortcut=None), "c128f": c128f(4).tail}
+
+
+def without_shortcut(tail: Tail) -> Tail:
+    """The tail of a residual block, but its last convolution is activated and pooled."""
+    *_, last, shortcut = tail.layers
+    return Tail((*tail.layers[:2], replace(last, activation=shortcut.activation, pool=shortcut.pool)))
+
+
+LITE0 = {blocks: EfficientNetLite0(blocks).tail for blocks in (0, 1, 5)}
+"""The head alone; the last block; residual blocks and one with a stride too."""
+
+TAILS = {
+    "resnet12": RESIDUAL,
+    "no shortcut": without_shortcut(RESIDUAL),
+    "c128f": c128f(4).tail,
+    "lite0's head": LITE0[0],
+    "lite0": LITE0[1],
+    "lite0 with a stride": LITE0[5],
+}
 
 
 def maps_for(tail: Tail, tasks: int, images: int, seed: int = 0) -> list[Tensor]:
@@ -22,16 +43,26 @@ def maps_for(tail: Tail, tasks: int, images: int, seed: int = 0) -> list[Tensor]
     channels = {layer.reads: layer.channels for layer in tail.layers}
     generator = seeded(seed)
     return [
-        torch.randn(tasks, images, SIZE[0] * SIZE[1], channels[number], generator=generator) + 0.5
-        for number in sorted(channels)
+        torch.randn(tasks, images, math.prod(size), channels[number], generator=generator) + 0.5
+        for number, size in enumerate(sizes(tail))
     ]
+
+
+def sizes(tail: Tail) -> Sizes:
+    """SIZE for the first map, and for the others what the strides leave of it."""
+    found: dict[int, tuple[int, int]] = {}
+    size = SIZE
+    for layer in tail.layers:
+        size = found.setdefault(layer.reads, size)
+        size = strided(size, layer.stride)
+    return tuple(found[number] for number in range(tail.maps))
 
 
 def unsettled(tail: Tail, tasks: int = 3, channels: int = 6) -> Implants:
     """Implants whose batch norms are not those of the beginning."""
-    implants = new_implants(tail, SIZE, channels, [seeded(10 + task) for task in range(tasks)])
+    implants = new_implants(tail, sizes(tail), channels, [seeded(10 + task) for task in range(tasks)])
     generator = seeded(1)
-    for implant in [*implants.layers, *([implants.shortcut] if implants.shortcut else [])]:
+    for implant in implants.layers:
         implant.gamma = torch.rand(implant.gamma.shape, generator=generator) + 0.5
         implant.beta = torch.rand(implant.beta.shape, generator=generator) - 0.5
     return implants
@@ -45,7 +76,7 @@ def tail(request):
 def test_each_task_equals_convolutions_of_concatenated_maps(tail):
     implants, maps = unsettled(tail), maps_for(tail, 3, 7)
     together = implants(maps)
-    assert together.shape == (3, 7, 4, 6)
+    assert together.shape[0::3] == (3, 6)
     for task in range(3):
         torch.testing.assert_close(together[task], naive_implants(implants, task, maps)[0], rtol=1e-4, atol=1e-5)
 
@@ -93,22 +124,23 @@ def test_tasks_do_not_mix(tail):
     ("tail", "parameters"),
     [
         (resnet12(64).tail, 193_152),
-        (replace(resnet12(64).tail, shortcut=None), 189_024),
+        (without_shortcut(resnet12(64).tail), 189_024),
         (c128f(64).tail, 128 * 9 * 16 + 2 * 16),
+        (LITE0[0], 320 * 16 + 2 * 16),
+        (LITE0[1], 16 * (192 + 9 * (1152 + 16) + (1152 + 16) + (320 + 16)) + 4 * 2 * 16),
     ],
-    ids=TAILS,
+    ids=list(TAILS)[:5],
 )
 def test_parameters_of_a_task(tail, parameters):
     for tasks in (1, 2):
-        implants = new_implants(tail, (10, 10), 16, [seeded(task) for task in range(tasks)])
+        implants = new_implants(tail, ((10, 10),) * tail.maps, 16, [seeded(task) for task in range(tasks)])
         assert sum(parameter.numel() for parameter in implants.parameters()) == tasks * parameters
         assert len({id(parameter) for parameter in implants.parameters()}) == len(implants.parameters())
 
 
 def test_initial_weights_are_he_with_fan_in():
-    implants = new_implants(RESIDUAL, SIZE, 16, [seeded(task) for task in range(40)])
-    inputs = [(implants.layers[0], 9 * 8), *((layer, 9 * (16 + 16)) for layer in implants.layers[1:])]
-    for implant, fan_in in [*inputs, (implants.shortcut, 8)]:
+    implants = new_implants(RESIDUAL, sizes(RESIDUAL), 16, [seeded(task) for task in range(40)])
+    for implant, fan_in in zip(implants.layers, [9 * 8, 9 * (16 + 16), 9 * (16 + 16), 8], strict=True):
         for weight in (implant.base_weight, implant.implant_weight):
             if weight is not None:
                 assert weight.std().item() == pytest.approx(math.sqrt(2 / fan_in), rel=0.03)
@@ -118,8 +150,8 @@ def test_initial_weights_are_he_with_fan_in():
 
 
 def test_a_task_begins_with_implants_of_its_own_generator(tail):
-    together = new_implants(tail, SIZE, 4, [seeded(task) for task in (5, 6, 7)]).parameters()
-    alone = new_implants(tail, SIZE, 4, [seeded(6)]).parameters()
+    together = new_implants(tail, sizes(tail), 4, [seeded(task) for task in (5, 6, 7)]).parameters()
+    alone = new_implants(tail, sizes(tail), 4, [seeded(6)]).parameters()
     for many, one in zip(together, alone, strict=True):
         assert torch.equal(many[1:2], one)
     assert not torch.equal(together[0][0], together[0][1])

@@ -7,12 +7,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from implanting.base import BaseNetwork, load_base, weights
+from implanting.base import BaseNetwork, load_base
 from implanting.checkpoint import read_checkpoint
 from implanting.config import DataConfig, PretrainConfig
-from implanting.errors import ConfigError
+from implanting.errors import ConfigError, ImageTooSmall
+from implanting.networks import Network
 from implanting.optimisation import schedule
 from implanting.pretraining import pretrain
+from implanting.trained import weights
 from toys import coloured, same, tiny_config
 
 CPU = torch.device("cpu")
@@ -195,3 +197,22 @@ def test_an_existing_file_is_not_overwritten(out):
     assert out.read_text() == "mine"
     run(out, tiny_config(), overwrite=True)
     assert load_base(out).description.training["finished"]
+
+
+def test_the_first_part_of_training_sees_shrunken_images(tmp_path, monkeypatch):
+    sizes = []
+    monkeypatch.setattr(
+        "implanting.networks.Network.forward",
+        lambda self, x, enter=0, leave=None, forward=Network.forward: (
+            sizes.append(x.shape[-1]),
+            forward(self, x, enter, leave),
+        )[1],
+    )
+    images = coloured(classes=3, per_class=8, size=32)
+    run(tmp_path / "base.safetensors", tiny_config(shrink_size=16, shrink_share=0.5, iterations=6), images)
+    assert sizes == [16] * 3 + [32] * 3
+
+
+def test_a_size_that_leaves_no_location_is_refused_before_training(out):
+    with pytest.raises(ImageTooSmall, match="8 x 8"):
+        run(out, tiny_config(shrink_size=8))

@@ -1,9 +1,11 @@
+import math
+
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from implanting.shifts import sum_of_shifts
+from implanting.shifts import strided, sum_of_shifts
 from toys import seeded
 from twins import as_images, as_kernel
 
@@ -22,25 +24,27 @@ def drawn(kernel: int, size: tuple[int, int]) -> tuple[Tensor, Tensor]:
     return x.requires_grad_(), weight.requires_grad_()
 
 
-def twin(x: Tensor, weight: Tensor, kernel: int, size: tuple[int, int]) -> Tensor:
-    maps = F.conv2d(as_images(x.flatten(0, 1), size), as_kernel(weight, kernel), padding=kernel // 2)
+def twin(x: Tensor, weight: Tensor, kernel: int, size: tuple[int, int], stride: int) -> Tensor:
+    maps = F.conv2d(as_images(x.flatten(0, 1), size), as_kernel(weight, kernel), padding=kernel // 2, stride=stride)
     return maps.flatten(2).transpose(1, 2).unflatten(0, x.shape[:2])
 
 
+@pytest.mark.parametrize("stride", [1, 2, 3])
 @pytest.mark.parametrize(("kernel", "size"), SHAPES)
-def test_product_and_shifts_are_a_convolution(kernel, size):
+def test_product_and_shifts_are_a_convolution(kernel, size, stride):
     x, weight = drawn(kernel, size)
-    convolved, expected = sum_of_shifts(x @ weight, size, kernel), twin(x, weight, kernel, size)
+    convolved, expected = sum_of_shifts(x @ weight, size, kernel, stride), twin(x, weight, kernel, size, stride)
+    assert convolved.shape[2] == math.prod(strided(size, stride))
     torch.testing.assert_close(convolved, expected)
     upstream = torch.randn(expected.shape, generator=seeded(3), dtype=torch.float64)
     gradients = torch.autograd.grad(convolved, (x, weight), upstream)
     torch.testing.assert_close(gradients, torch.autograd.grad(expected, (x, weight), upstream))
 
 
-@pytest.mark.parametrize(("kernel", "size"), [(3, (3, 2)), (5, (2, 1))])
-def test_gradient_by_finite_differences(kernel, size):
+@pytest.mark.parametrize(("kernel", "size", "stride"), [(3, (3, 2), 1), (5, (2, 1), 1), (3, (4, 3), 2)])
+def test_gradient_by_finite_differences(kernel, size, stride):
     spread = torch.randn(1, 1, size[0] * size[1], kernel**2 * 2, generator=seeded(), dtype=torch.float64)
-    assert torch.autograd.gradcheck(lambda maps: sum_of_shifts(maps, size, kernel), spread.requires_grad_())
+    assert torch.autograd.gradcheck(lambda maps: sum_of_shifts(maps, size, kernel, stride), spread.requires_grad_())
 
 
 def test_one_bright_location_spreads_to_its_neighbours():

@@ -1,5 +1,6 @@
 """Speed of stage 2 on cached activations, against the naive code and against a loop over tasks on the same cache."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -7,14 +8,13 @@ import torch
 from torch import Tensor
 
 from implanting.adapt import adapt
-from implanting.base import build
 from implanting.bench.naive_adapt import adapt_one_task
 from implanting.bench.timing import best_seconds
 from implanting.config import ImplantConfig, NetworkConfig, PretrainConfig
-from implanting.implants import new_implants
-from implanting.networks import Network
 from implanting.progress import Progress, silent
 from implanting.randomness import Stream, generator_of
+from implanting.tail import Sizes, Tail
+from implanting.trained import build
 
 WAY, SHOT = 5, 5
 
@@ -27,8 +27,8 @@ def compare(size: int, width: int, tasks: int, epochs: int, rounds: int, progres
     labels = torch.arange(WAY).repeat_interleave(SHOT)
     images = torch.randn(len(labels), 3, size, size).contiguous(memory_format=torch.channels_last)
     with torch.no_grad():
-        maps, phi = network.last_block(images)
-    rows = (maps[0].shape[2], maps[0].shape[3])
+        maps, phi = network.activations(images)
+    sizes = tuple((part.shape[2], part.shape[3]) for part in maps)
     cached = [part.flatten(2).transpose(1, 2).contiguous() for part in (*maps, phi)]
 
     def ours(together: int) -> Callable[[], None]:
@@ -37,7 +37,7 @@ def compare(size: int, width: int, tasks: int, epochs: int, rounds: int, progres
         def run() -> None:
             for first in range(0, tasks, together):
                 generators = [generator_of(0, Stream.IMPLANTS, first + number) for number in range(together)]
-                adapt(batch[:-1], batch[-1], labels, network.tail, rows, config, generators)
+                adapt(batch[:-1], batch[-1], labels, network.tail, sizes, config, generators)
 
         return run
 
@@ -57,16 +57,17 @@ def compare(size: int, width: int, tasks: int, epochs: int, rounds: int, progres
         "ours": per_task["ours"],
         "over_naive": seconds["naive"] / per_task["ours"],
         "over_one_task": per_task["one task at a time"] / per_task["ours"],
-        "share_of_peak": arithmetic(network, rows, labels, config) / per_task["ours"] / peak,
+        "share_of_peak": arithmetic(network.tail, sizes, labels, config) / per_task["ours"] / peak,
     }
 
 
-def arithmetic(network: Network, size: tuple[int, int], labels: Tensor, config: ImplantConfig) -> float:
+def arithmetic(tail: Tail, sizes: Sizes, labels: Tensor, config: ImplantConfig) -> float:
     """Floating-point operations of adapting one task: each weight meets each location forward and backward.
 
     The few products between implants, batch norm and the loss are left out.
     """
-    implants = new_implants(network.tail, size, config.implant_channels, [generator_of(0, Stream.IMPLANTS, 0)])
-    layers = [*implants.layers, *([implants.shortcut] if implants.shortcut else [])]
-    weights = sum(layer.base_weight.numel() for layer in layers)
-    return 2.0 * 2 * weights * size[0] * size[1] * len(labels) * config.implant_epochs
+    products = sum(
+        layer.channels * layer.kernel**2 * config.implant_channels * math.prod(sizes[layer.reads])
+        for layer in tail.layers
+    )
+    return 2.0 * 2 * products * len(labels) * config.implant_epochs

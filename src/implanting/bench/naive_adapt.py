@@ -43,7 +43,7 @@ def adapt_one_task(
     )
     for _ in range(config.implant_epochs):
         with torch.no_grad():
-            base_maps, base_phi = network.last_block(images)
+            base_maps, base_phi = network.activations(images)
         phi = pool(locations(torch.cat([base_phi, implants(*base_maps)], dim=1)), "gap").squeeze(1)
         loss = torch.stack(
             [left_out_loss(phi, labels, query, config.implant_tau) for query in range(len(labels))]

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import torch
+
 from implanting.base import BaseNetwork
+from implanting.classifier import FewShotClassifier
 from implanting.commands.parsing import parse
 from implanting.config import Pooling, PretrainConfig, RunConfig
 from implanting.console import TrainingDisplay, print_json, print_table, say, show_progress
@@ -19,6 +22,7 @@ from implanting.pretraining import pretrain
 from implanting.recipes import RECIPES
 
 SHOTS = (1, 5, 10)
+HEAT_MAP_SHOT = 5
 GAP, DENSE, IMPLANTS = "global average pooling (GAP)", "dense classification (DC)", "dense classification + implants"
 TRAINED: dict[Pooling, str] = {"gap": GAP, "dense": DENSE}
 
@@ -37,6 +41,8 @@ class Demo:
     """Query images of each class."""
     seed: int = 0
     """Fixes initial weights, order, augmentation and tasks."""
+    heat_map: Path = Path("demo-heat-map.png")
+    """Where the picture is written of where a digit looks like each of its three most probable classes."""
     json: bool = False
     """End with one JSON document on stdout."""
     run: RunConfig = field(default_factory=RunConfig)
@@ -57,6 +63,7 @@ def main(arguments: Sequence[str]) -> int:
         results[title] = few_shot(command, base, novel_images, SHOTS)
     say("stage 2: implants for each task")
     results[IMPLANTS] = few_shot(command, base, novel_images, SHOTS[1:], implants=True)
+    draw_heat_map(base, novel_images, command)
     seconds = time.monotonic() - began
     if command.json:
         rows = [{**result.row(), "method": title} for title, cells in results.items() for result in cells.values()]
@@ -90,6 +97,18 @@ def few_shot(
         )
         for shot in shots
     }
+
+
+def draw_heat_map(base: BaseNetwork, novel_images: ImageSet, command: Demo) -> None:
+    """A classifier of all novel digits, five examples of each, and where it looks in another digit."""
+    indices = novel_images.indices_by_class()
+    support = torch.cat([images[:HEAT_MAP_SHOT] for images in indices])
+    labels = [novel_images.class_names[label] for label in novel_images.labels[support].tolist()]
+    classifier = FewShotClassifier(base, random_state=command.seed, device=command.run.device)
+    classifier.fit(novel_images.images[support].numpy(), labels)
+    digit = novel_images.images[indices[-1][HEAT_MAP_SHOT]].numpy()  # the first that is no example
+    classifier.explain(digit, top=3, finer=2).save(command.heat_map)
+    say(f"where a {novel_images.class_names[-1]} looks like three digits: {command.heat_map}")
 
 
 def show(command: Demo, results: dict[str, dict[int, Result]], seconds: float) -> None:

@@ -3,10 +3,12 @@
 import dataclasses
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
+
+from torch import Tensor
 
 from implanting.activations import compute_activations
 from implanting.base import BaseNetwork, load_base
@@ -19,13 +21,17 @@ from implanting.errors import ConfigError
 from implanting.evaluation import (
     Result,
     base_class_method,
+    can_adapt,
+    decides,
     evaluate_tasks,
     implant_method,
     joint_method,
     prototype_method,
 )
 from implanting.held_out import held_out_images
+from implanting.methods import DecidedMethod, Method, PrototypeMethod
 from implanting.tasks import Tasks, draw_tasks, save_tasks
+from implanting.views import add_views
 
 Cell = tuple[Tasks, TaskConfig]
 
@@ -38,7 +44,7 @@ class Evaluate:
     """
 
     base: Path
-    """A base network made by `implanting pretrain`."""
+    """A base network: a file made by `implanting pretrain`, efficientnet-lite0 (ImageNet) or fc100."""
     data: Path
     """A data set (docs/data.md)."""
     split: str = "test"
@@ -79,6 +85,8 @@ def main(arguments: Sequence[str]) -> int:
     command = parse(Evaluate, "evaluate", arguments)
     if command.classes != "novel" and command.implants:
         raise ConfigError(f"--classes {command.classes} is defined without implants: leave out --implants")
+    if command.classes != "novel" and command.pooling.support_views > 1:
+        raise ConfigError(f"--classes {command.classes} is defined without views: leave out --support-views")
     require(command.workers >= 1, "workers", command.workers, "1 or more")
     require(len(command.shot) >= 1, "shot", "empty", "one number or more")
     set_threads(command.run.threads)
@@ -107,25 +115,48 @@ def draw(command: Evaluate, image_set: ImageSet) -> list[Cell]:
 
 
 def novel_classes(command: Evaluate, base: BaseNetwork) -> tuple[str, list[Result]]:
-    """Prototypes and, where there are two shots or more, implants on the same tasks."""
+    """Prototypes and, where they can be trained, implants on the same tasks."""
     image_set = read_split(command, base, command.split)
-    if shared := shared_classes(base.description.class_names, image_set.class_names):
+    if shared := shared_classes(base.class_names, image_set.class_names):
         say(f"warning: {len(shared)} of these were base classes, such as '{shared[0]}': not a few-shot result")
-    if not base.description.training["finished"]:
+    if not base.finished:
         say(f"warning: the training of {command.base} is not finished")
     cells, classes = draw(command, image_set), len(image_set.class_names)
     title = f"{image_set.name}, {command.way}-way tasks of its {classes} classes"
-    if not command.implants:
-        method = prototype_method(base, base.embed(image_set.images, show_progress), command.pooling)
-        return title, [evaluate_tasks(method, *cell, classes, show_progress) for cell in cells]
-    activations = compute_activations(base, image_set, half=command.half, cache=command.cache, progress=show_progress)
-    prototypes = prototype_method(base, activations.phi.float(), command.pooling)
-    implants = implant_method(base, activations, command.pooling, command.adapt, command.seed)
-    results = [evaluate_tasks(prototypes, *cell, classes, show_progress) for cell in cells]
-    results += [evaluate_tasks(implants, *cell, classes, show_progress) for cell in cells if cell[1].shot > 1]
-    if 1 in command.shot:
-        say("1-shot: implants cannot be trained on one support a class; prototypes only")
+    results = [
+        evaluate_tasks(method, *cell, classes, show_progress)
+        for method, shots in novel_methods(command, base, image_set)
+        for cell in cells
+        if cell[1].shot in shots
+    ]
+    undecided = [shot for shot in command.shot if not decides(shot, command.adapt)]
+    if command.implants and command.adapt.implant_decision == "held-out" and undecided:
+        say(f"{' and '.join(map(str, undecided))}-shot: too few supports to hold some out and decide from them")
+    if command.implants and 1 in command.shot and not can_adapt(1, command.adapt):
+        say("1-shot: implants cannot be trained on one support a class; prototypes only (--adapt-views 2 would do it)")
     return title, results
+
+
+def novel_methods(command: Evaluate, base: BaseNetwork, image_set: ImageSet) -> list[tuple[Method, Sequence[int]]]:
+    """Prototypes of the images, prototypes of their views where these are averaged, implants; each with its shots."""
+    averaged, images = command.pooling.support_views, len(image_set)
+    if not command.implants:
+        phi = base.embed(add_views(image_set, averaged).images, show_progress)
+        return [(method, command.shot) for method in prototype_methods(command, base, phi, images)]
+    seen = add_views(image_set, max(averaged, command.adapt.adapt_views))
+    activations = compute_activations(base, seen, half=command.half, cache=command.cache, progress=show_progress)
+    implants = implant_method(base, activations, command.pooling, command.adapt, command.seed)
+    return [
+        *((method, command.shot) for method in prototype_methods(command, base, activations.phi, images)),
+        (implants, [shot for shot in command.shot if can_adapt(shot, command.adapt)]),
+        (DecidedMethod(implants), [shot for shot in command.shot if decides(shot, command.adapt)]),
+    ]
+
+
+def prototype_methods(command: Evaluate, base: BaseNetwork, phi: Tensor, images: int) -> list[PrototypeMethod]:
+    """Prototypes of the images alone and, where more views are averaged, of these too."""
+    poolings = [replace(command.pooling, support_views=views) for views in sorted({1, command.pooling.support_views})]
+    return [prototype_method(base, phi[: images * pooling.support_views].float(), pooling) for pooling in poolings]
 
 
 def base_classes(command: Evaluate, base: BaseNetwork) -> tuple[str, list[Result]]:
@@ -158,15 +189,19 @@ def read_split(command: Evaluate, base: BaseNetwork, split: str) -> ImageSet:
         command.data,
         split,
         splits=command.splits,
-        default_splits=base.description.config.data.splits,
-        split_seed=base.description.config.data.split_seed,
-        image_size=base.description.square_size,
+        default_splits=base.data.splits,
+        split_seed=base.data.split_seed,
+        image_size=base.preprocessing.square_size,
         progress=show_progress,
     )
 
 
 def read_held_out(command: Evaluate, base: BaseNetwork) -> ImageSet:
     """Images of the base classes that were not trained on."""
+    if base.description is None:
+        raise ConfigError(
+            f"--classes {command.classes}: {base.name} comes without its base classes' images and weights"
+        )
     return held_out_images(base.description, partial(read_split, command, base))
 
 
@@ -196,7 +231,7 @@ def show(command: Evaluate, title: str, results: Sequence[Result]) -> None:
     for name in methods[1:]:
         shots = [shot for method, shot in cells if method == name]
         gains = {shot: cells[name, shot].gain_over(cells[methods[0], shot]).signed() for shot in shots}
-        rows.append(row("gain, paired", gains))
+        rows.append(row("gain, paired" if len(methods) == 2 else f"gain of {name}, paired", gains))
     print_table(
         f"{command.base.name} on {title}",
         ["", *(f"{shot}-shot" for shot in command.shot)],

@@ -1,4 +1,4 @@
-"""`implanting info`: what a checkpoint holds, and what the recipes are."""
+"""`implanting info`: what a checkpoint holds, whether this machine can run it, and what the recipes are."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,12 +6,15 @@ from pathlib import Path
 from textwrap import indent, shorten
 from typing import Annotated
 
-import torch
 import tyro
 
-from implanting.base import load_base
-from implanting.checkpoint import FORMAT
+from implanting.base import BaseNetwork, base_document, load_base
+from implanting.checkpoint import FORMAT, kind_of
+from implanting.classifier import FewShotClassifier
+from implanting.classifier_file import KIND as CLASSIFIER
+from implanting.classifier_file import describe_classifier
 from implanting.commands.parsing import parse
+from implanting.commands.trial import trial
 from implanting.console import describe, print_document, print_table, print_text
 from implanting.errors import ConfigError
 from implanting.recipes import RECIPES
@@ -19,12 +22,14 @@ from implanting.recipes import RECIPES
 
 @dataclass(frozen=True)
 class Info:
-    """What a base network is: its network, classes, data, training and accuracy. Or the recipes of stage 1."""
+    """What a base network or a classifier is, and whether this machine can run it. Or the recipes of stage 1."""
 
     file: Annotated[Path | None, tyro.conf.Positional] = None
-    """A base network made by `implanting pretrain`."""
+    """A classifier (`implanting fit`) or a base network (`implanting pretrain`, or efficientnet-lite0 or fc100)."""
     recipes: bool = False
     """Describe the recipes instead."""
+    base: str | None = None
+    """The base network of a slim classifier, where it is not found by name."""
     json: bool = False
     """The whole description as one JSON document."""
 
@@ -37,35 +42,34 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     if command.file is None:
         raise ConfigError("nothing to describe: name a file, or ask for --recipes")
-    base = load_base(command.file)
-    described = base.description
-    if command.json:
-        document = (
-            {"format": FORMAT} | described.document() | {"tau": base.tau, "parameters": count_parameters(base.network)}
-        )
-        print_document(document)
-        return 0
-    training, config = described.training, described.config
-    state = "finished" if training["finished"] else f"unfinished: step {training['step']} of {training['steps']}"
-    rows = [
-        [
-            "network",
-            f"{config.architecture.network}, width {config.architecture.width}{', wide' * config.architecture.wide}",
-        ],
-        ["parameters", f"{count_parameters(base.network):,}"],
-        ["trained with", f"{config.pooling} classification, tau {config.tau:g} -> {base.tau:.2f}"],
-        ["base classes", f"{len(described.class_names)}: {shorten(', '.join(described.class_names), 60)}"],
-        ["data", f"{described.data_name}, {described.image_size[1]} x {described.image_size[0]} px"],
-        ["resizing", described.resizing],
-        ["held out", f"{len(described.held_out)} images"],
-        ["training", f"{state}, {training['seconds'] / 60:.1f} min on {training['device']}"],
-    ]
-    for last in training["validation"][-1:]:
-        rows.append(["validation classes", describe(last)])
-    print_table(str(command.file), ["", ""], rows, f"made by implanting {described.code_version}")
+    if kind_of(command.file) == CLASSIFIER:
+        show_classifier(command, FewShotClassifier.load(command.file, base=command.base))
+    else:
+        show_base(command, load_base(command.file))
     return 0
 
 
-def count_parameters(module: torch.nn.Module) -> int:
-    """The trainable numbers of a module."""
-    return sum(parameter.numel() for parameter in module.parameters())
+def show_classifier(command: Info, classifier: FewShotClassifier) -> None:
+    """What a classifier is, and its base network."""
+    facts, base = describe_classifier(classifier), classifier.base_
+    if command.json:
+        machine = trial(base).document()
+        print_document({"format": FORMAT, "kind": CLASSIFIER, **facts, "base": base.summary(), "machine": machine})
+        return
+    rows = [[title, shorten(text, 90)] for title, text in facts.items()]
+    rows += [["base network", shorten(base.name, 90)], ["this machine", str(trial(base))]]
+    print_table(str(command.file), ["", ""], rows)
+
+
+def show_base(command: Info, base: BaseNetwork) -> None:
+    """What a base network is."""
+    if command.json:
+        facts = {"tau": base.tau, "parameters": base.parameters, "machine": trial(base).document()}
+        print_document({"format": FORMAT, **base_document(base)[0], **facts})
+        return
+    rows = [[title, shorten(text, 90)] for title, text in base.summary().items()]
+    for last in base.training.get("validation", [])[-1:]:
+        rows.append(["validation classes", describe(last)])
+    rows.append(["this machine", str(trial(base))])
+    made_by = f"made by implanting {base.description.code_version}" if base.description else ""
+    print_table(str(command.file), ["", ""], rows, made_by)

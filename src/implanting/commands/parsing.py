@@ -3,25 +3,66 @@
 import argparse
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import tyro
+from tyro.constructors import ConstructorRegistry, StructConstructorSpec, StructFieldSpec, StructTypeInfo
 
+from implanting.commands.examples import EXAMPLES
 from implanting.config import PretrainConfig
+from implanting.console import print_text
 from implanting.errors import ConfigError
 from implanting.recipes import RECIPES, RecipeName
 
 Command = TypeVar("Command")
 
+LAYOUT = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes, tyro.conf.DisallowNone)
+"""Flags without the names of the configurations they stand in, and no `None` to be typed."""
+
 
 def parse(command: type[Command], verb: str, arguments: Sequence[str], default: Command | None = None) -> Command:
     """The command's dataclass, filled from the arguments; nested configurations lend their fields as flags.
 
-    A wrong flag ends the process with status 2, `--help` with 0, as tyro does it.
+    A wrong flag ends the process with status 2, `--help` with 0 and the verb's examples.
     """
-    flat = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
     given: dict[str, Any] = {} if default is None else {"default": default}
-    return tyro.cli(command, prog=f"implanting {verb}", args=list(arguments), config=flat, **given)
+    try:
+        return tyro.cli(
+            command, prog=f"implanting {verb}", args=list(arguments), config=LAYOUT, registry=_readable_help(), **given
+        )
+    except SystemExit as ended:
+        if not ended.code and verb in EXAMPLES:
+            print_text(f"examples:\n{EXAMPLES[verb]}")
+        raise
+
+
+def _readable_help() -> ConstructorRegistry:
+    """tyro's rules for dataclasses, but for headings and defaults as people would write them."""
+    registry = ConstructorRegistry()
+    busy: list[StructTypeInfo] = []
+
+    @registry.struct_rule
+    def dress(info: StructTypeInfo) -> StructConstructorSpec | None:
+        if busy or not dataclasses.is_dataclass(info.type):
+            return None  # tyro's own rule is next
+        busy.append(info)
+        spec = ConstructorRegistry.get_struct_spec(info)
+        busy.pop()
+        if not isinstance(spec, StructConstructorSpec):
+            return None
+        return dataclasses.replace(spec, fields=tuple(map(_dress_field, spec.fields)))
+
+    return registry
+
+
+def _dress_field(field: StructFieldSpec) -> StructFieldSpec:
+    kind: Any = field.type
+    if dataclasses.is_dataclass(kind):  # "network options" for a NetworkConfig, wherever it stands
+        heading = kind.__name__.removesuffix("Config").lower()  # type: ignore[union-attr] # a class
+        kind = Annotated[kind, tyro.conf.arg(name=heading, prefix_name=False)]
+    elif field.default is None or field.default == ():  # what happens then is told by the field's own text
+        kind = Annotated[kind, tyro.conf.arg(help_behavior_hint="(optional)")]
+    return dataclasses.replace(field, type=kind)
 
 
 def recipe_from(arguments: Sequence[str]) -> tuple[RecipeName, PretrainConfig]:

@@ -22,7 +22,8 @@ from implanting.errors import SplitMissing
 from implanting.pretraining import pretrain
 from implanting.recipes import RECIPES, RecipeName
 from implanting.report import TrainingLog, plot_training
-from implanting.run import check_output, why_no_validation
+from implanting.run import check_output
+from implanting.validation import why_no_validation
 
 RESULT = ("method", "way", "shot", "mean", "interval", "tasks")
 
@@ -63,7 +64,7 @@ def main(arguments: Sequence[str]) -> int:
     base_images, validation = read_splits(command.data, command.config)
     began = time.monotonic()
     base = train(command.config, base_images, validation, command.out, device, resume, command.overwrite)
-    return report(command, base.description.training, time.monotonic() - began)
+    return report(command, base.training, time.monotonic() - began)
 
 
 def train(
@@ -155,7 +156,7 @@ def report(command: Pretrain, training: Mapping[str, Any], seconds: float) -> in
     if not training["finished"]:
         say(f"stopped at step {training['step']} of {training['steps']}; the same command with --resume goes on")
         return 130
-    rows = [{name: last[name] for name in RESULT} for last in training["validation"][-1:]]
+    rows = [{name: last[name] for name in RESULT if name in last} for last in training["validation"][-1:]]
     if command.json:
         print_json(dataclasses.asdict(command) | {"seed": command.config.seed}, seconds, rows, training=training)
     else:

@@ -188,7 +188,7 @@ def train_and_test(command: Reproduce, experiment: Experiment, device: torch.dev
         file = base_file(command.out, stage1, experiment.stage1)
         config = base_settings(stage1, experiment.stage1)
         base = train(config, experiment.base_images, experiment.validation, file, device, resume=True)
-        if not base.description.training["finished"]:
+        if not base.finished:
             return None
         kept, cache = KeptResults(command.out / "results"), command.cache and command.cache / file.stem
         tests = run_tests(

@@ -1,10 +1,15 @@
 """Path, bytes, PIL image or array -> upright RGB uint8 pixels; resizing, normalisation; folders of images."""
 
-from implanting.images.class_folders import list_class_folders, read_folder
+from implanting.images.class_folders import list_class_folders
 from implanting.images.decoding import IMAGE_EXTENSIONS, PIXEL_LIMIT, ImageSource, decode
+from implanting.images.finding import find_images
+from implanting.images.labelled import LabelledImages, inspect_folder, read_folder, undecodable
 from implanting.images.many import AS_STORED, DEFAULT_SIZE, allocate, decode_all, reserve, resize_all
 from implanting.images.normalisation import Normalisation
+from implanting.images.preprocessing import Preprocessing
 from implanting.images.resizing import RESIZING, load, resize
+from implanting.images.sources import list_sources
+from implanting.images.streaming import Batch, Failure, decode_batches
 
 __all__ = [
     "AS_STORED",
@@ -12,15 +17,24 @@ __all__ = [
     "IMAGE_EXTENSIONS",
     "PIXEL_LIMIT",
     "RESIZING",
+    "Batch",
+    "Failure",
     "ImageSource",
+    "LabelledImages",
     "Normalisation",
+    "Preprocessing",
     "allocate",
     "decode",
     "decode_all",
+    "decode_batches",
+    "find_images",
+    "inspect_folder",
     "list_class_folders",
+    "list_sources",
     "load",
     "read_folder",
     "reserve",
     "resize",
     "resize_all",
+    "undecodable",
 ]

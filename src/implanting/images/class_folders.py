@@ -1,4 +1,8 @@
-"""Folders of images with one sub-folder a class."""
+"""Folders of images with one sub-folder a class.
+
+The choices made: folders inside a class folder belong to the class, and so does what a link leads to; hidden files
+and folders (and macOS's `__MACOSX`) are passed over; files without an image's extension are skipped and counted.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,20 +10,12 @@ from pathlib import Path
 from implanting.errors import DataError
 from implanting.images.decoding import IMAGE_EXTENSIONS
 
-
-def read_folder(path: str | Path) -> tuple[list[Path], list[str]]:
-    """The images of a folder with one sub-folder a class, and the class of each."""
-    classes, _ = list_class_folders(path)
-    paths = [file for files in classes.values() for file in files]
-    labels = [name for name, files in classes.items() for _ in files]
-    return paths, labels
+PASSED_OVER = "__MACOSX"
+"""What macOS adds to archives: a shadow of every file."""
 
 
 def list_class_folders(folder: str | Path) -> tuple[dict[str, list[Path]], int]:
-    """The images of each class, sorted, and how many other files were skipped; hidden files do not count.
-
-    Images in folders inside a class folder belong to the class.
-    """
+    """The images of each class, sorted, and how many other files were skipped."""
     folder = Path(folder)
     if not folder.is_dir():
         raise DataError(
@@ -27,7 +23,7 @@ def list_class_folders(folder: str | Path) -> tuple[dict[str, list[Path]], int]:
         )
     classes, skipped = {}, 0
     for class_folder in subfolders(folder):
-        files = list(_files(class_folder))
+        files = list(files_in(class_folder, frozenset({folder.resolve()})))
         images = [file for file in files if is_image(file)]
         if not images:
             raise DataError(
@@ -48,7 +44,7 @@ def is_image(path: Path) -> bool:
 
 def holds_images(folder: Path) -> bool:
     """At any depth."""
-    return any(is_image(file) for file in _files(folder))
+    return any(is_image(file) for file in files_in(folder))
 
 
 def subfolders(folder: Path) -> list[Path]:
@@ -56,13 +52,15 @@ def subfolders(folder: Path) -> list[Path]:
     return [entry for entry in _entries(folder) if entry.is_dir()]
 
 
-def _entries(folder: Path) -> list[Path]:
-    return sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
-
-
-def _files(folder: Path) -> Iterator[Path]:
+def files_in(folder: Path, within: frozenset[Path] = frozenset()) -> Iterator[Path]:
+    """Sorted, at any depth, without hidden ones; a link to one of the folders it stands `within` ends there."""
+    within |= {folder.resolve()}
     for entry in _entries(folder):
-        if entry.is_dir():
-            yield from _files(entry)
-        else:
+        if not entry.is_dir():
             yield entry
+        elif entry.resolve() not in within:
+            yield from files_in(entry, within)
+
+
+def _entries(folder: Path) -> list[Path]:
+    return sorted(entry for entry in folder.iterdir() if not entry.name.startswith(".") and entry.name != PASSED_OVER)

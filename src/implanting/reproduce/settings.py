@@ -39,7 +39,7 @@ class Setting:
     @property
     def inference(self) -> InferenceConfig:
         """How supports and queries are pooled at test."""
-        return InferenceConfig(self.support, self.query)
+        return InferenceConfig(self.support, self.query, support_views=1)
 
     @property
     def poolings(self) -> str:
@@ -64,6 +64,8 @@ def paper_implants(support: SupportPooling = "gap", query: QueryPooling = "gap")
         implant_tau=10.0,
         adapt_support_pooling=support,
         adapt_query_pooling=query,
+        adapt_views=1,
+        implant_decision="always",
     )
 
 

@@ -16,19 +16,20 @@ from implanting.errors import ConfigError
 from implanting.evaluation import (
     Result,
     base_class_method,
+    decides,
     evaluate_poolings,
     evaluate_tasks,
     implant_method,
     joint_method,
     prototype_method,
 )
-from implanting.inference import prototype_classifier
-from implanting.methods import PrototypeMethod
+from implanting.methods import DecidedMethod, PrototypeMethod
 from implanting.progress import Progress, silent
 from implanting.reproduce.kept_results import KeptResults
 from implanting.reproduce.paper import IMPLANT_TASKS
 from implanting.reproduce.settings import Setting
 from implanting.tasks import Tasks, draw_tasks
+from implanting.views import add_views
 
 Phi = Float[Tensor, "image location dim"]
 
@@ -79,21 +80,24 @@ class Trials:
 
 
 class BaseTests:
-    """The tests of one base network; what they read is computed when it is first needed, and once."""
+    """The tests of one base network; what they read is computed when it is first needed, and once.
+
+    `views` are those of each image that implants are trained on, at most; 0 where there are no implants.
+    """
 
     def __init__(
         self,
         base: BaseNetwork,
         trials: Trials,
         *,
-        implants: bool,
+        views: int,
         half: bool = False,
         cache: Path | None = None,
         progress: Progress = silent,
     ) -> None:
         self.base = base
         self.trials = trials
-        self.implants = implants
+        self.views = views
         self.half = half
         self.cache = cache
         self.progress = progress
@@ -101,16 +105,15 @@ class BaseTests:
 
     @cached_property
     def activations(self) -> Activations:
-        """What implants read of each novel image, and its phi."""
-        return compute_activations(
-            self.base, self.trials.novel, half=self.half, cache=self.cache, progress=self.progress
-        )
+        """What implants read of each novel image, and its phi; the images come first, then other views of them."""
+        seen = add_views(self.trials.novel, self.views)
+        return compute_activations(self.base, seen, half=self.half, cache=self.cache, progress=self.progress)
 
     @cached_property
     def phi(self) -> Phi:
         """phi of each novel image; where implants are tested too, by the same pass."""
-        if self.implants:
-            return self.activations.phi.float()
+        if self.views:
+            return self.activations.phi[: len(self.trials.novel)].float()
         return self.base.embed(self.trials.novel.images, self.progress)
 
     @cached_property
@@ -140,11 +143,15 @@ class BaseTests:
         first = settings[0]
         adapt = first.implants
         assert adapt is not None  # noqa: S101 (for the type checker: `__call__` has seen to it)
-        method = implant_method(self.base, self.activations, first.inference, adapt, self.trials.config.seed)
-        trained = self.base.description.config.pooling
-        classifiers = [prototype_classifier(trained, adapt.implant_tau, setting.inference) for setting in settings]
+        seed, poolings = self.trials.config.seed, [setting.inference for setting in settings]
+        methods = [implant_method(self.base, self.activations, pooling, adapt, seed) for pooling in poolings]
         config, classes = self.trials.config_of(first), len(self.trials.novel.class_names)
-        return evaluate_poolings(method, classifiers, self.trials.novel_tasks(config), config, classes, self.progress)
+        tasks = self.trials.novel_tasks(config)
+        if decides(config.shot, adapt):
+            decided = [DecidedMethod(method) for method in methods]
+            return [evaluate_tasks(method, tasks, config, classes, self.progress) for method in decided]
+        classifiers = [method.fitting.by_implants for method in methods]
+        return evaluate_poolings(methods[0], classifiers, tasks, config, classes, self.progress)
 
     def base_classes(self, settings: Sequence[Setting]) -> list[Result]:
         """Base classes by the class weights: supports make no difference."""
@@ -186,8 +193,8 @@ def run_tests(
             yield setting, result
         else:
             missing.setdefault(together(setting), []).append(setting)
-    implants = any(setting.implants for group in missing.values() for setting in group)
-    tests = BaseTests(base, trials, implants=implants, half=half, cache=cache, progress=progress)
+    views = [setting.implants.adapt_views for group in missing.values() for setting in group if setting.implants]
+    tests = BaseTests(base, trials, views=max(views, default=0), half=half, cache=cache, progress=progress)
     for group in missing.values():
         for setting, result in zip(group, tests(group), strict=True):
             kept.write(files[setting], result)

@@ -4,7 +4,7 @@ import pytest
 from PIL import Image
 
 from implanting.errors import DataError
-from implanting.images import list_class_folders, read_folder
+from implanting.images import list_class_folders
 
 
 @pytest.fixture
@@ -13,9 +13,9 @@ def trees(tmp_path):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (2, 2)).save(path)
-    for name in ("oak/notes.txt", "oak/.hidden.png", ".cache/e.png", "readme.md"):
+    for name in ("oak/notes.txt", "oak/.hidden.png", ".cache/e.png", "__MACOSX/oak/._a.png", "readme.md"):
         path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("")
     return tmp_path
 
@@ -27,17 +27,11 @@ def test_sorted_nested_and_counted(trees):
     assert skipped == 1
 
 
-def test_read_folder(trees):
-    paths, labels = read_folder(str(trees))
-    assert [path.name for path in paths] == ["d.png", "a.png", "b.JPG", "c.png"]
-    assert labels == ["birch", "oak", "oak", "oak"]
-
-
 def test_empty_class_folder_is_named(trees):
     (trees / "elm").mkdir()
     (trees / "elm" / "notes.txt").write_text("")
     with pytest.raises(DataError, match=r"elm holds no image \(1 other files\)"):
-        read_folder(trees)
+        list_class_folders(trees)
 
 
 def test_what_is_no_folder_of_class_folders(trees):
@@ -47,4 +41,15 @@ def test_what_is_no_folder_of_class_folders(trees):
         (trees / "birch", "no sub-folders"),
     ):
         with pytest.raises(DataError, match=found):
-            read_folder(path)
+            list_class_folders(path)
+
+
+def test_links_are_followed_but_not_in_circles(trees, tmp_path):
+    (trees / "oak" / "again").symlink_to(trees / "oak")
+    (trees / "oak" / "all").symlink_to(trees)
+    (trees / "oak" / "birches").symlink_to(trees / "birch")
+    (trees / "oak" / "z.png").symlink_to(trees / "birch" / "d.png")
+    classes, _ = list_class_folders(trees)
+    assert [str(path.relative_to(trees / "oak")) for path in classes["oak"]] == [
+        "a.png", "b.JPG", "birches/d.png", "more/c.png", "z.png",
+    ]  # fmt: skip

@@ -50,7 +50,10 @@ def test_the_papers_implants():
         ("implant_tau", 10.0),
         ("adapt_support_pooling", "gmp"),
         ("adapt_query_pooling", "dense"),
+        ("adapt_views", 1),
+        ("implant_decision", "always"),
     }
+    assert Setting(RESNET_DC, 5, "gap", "dense").inference.support_views == 1
 
 
 def test_one_shot_has_no_implants():

@@ -1,0 +1,110 @@
+"""What a user waits for: fitting, predicting among many classes, adding a class, one prediction from cold."""
+
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from implanting.base import BaseNetwork
+from implanting.bench.timing import best_seconds
+from implanting.classifier import BATCH, FewShotClassifier
+from implanting.progress import Progress, silent
+
+COLD = """
+import time; began = time.perf_counter()
+import torch; imported = time.perf_counter()
+from implanting.classifier import FewShotClassifier; ours = time.perf_counter()
+import sys
+classifier = FewShotClassifier.load(sys.argv[1]); loaded = time.perf_counter()
+classifier.predict([sys.argv[2]]); predicted = time.perf_counter()
+print(imported - began, ours - imported, loaded - ours, predicted - loaded)
+"""
+
+PARTS = ("importing torch", "importing implanting", "loading the classifier", "decoding and network")
+
+
+def images_of(base: BaseNetwork, count: int, seed: int = 0) -> np.ndarray:
+    """Noise of the size that the base expects: speed does not depend on what an image shows."""
+    return np.random.default_rng(seed).integers(0, 256, (count, *base.image_size, 3), dtype=np.uint8)
+
+
+def fitting(base: BaseNetwork, rounds: int, progress: Progress = silent) -> dict[str, float]:
+    """Seconds to fit 5 classes of 5 images, decoding aside, with implants and by prototypes; and to add a class."""
+    images, labels = images_of(base, 25), np.arange(5).repeat(5)
+    new = images_of(base, 5, seed=1)
+    fitted = FewShotClassifier(base, implants=False).fit(images, labels)
+
+    def add() -> None:
+        fitted.add_class(5, new)
+        fitted.remove_class(5)
+
+    contestants: dict[str, Callable[[], object]] = {
+        "with implants": lambda: FewShotClassifier(base, implants=True).fit(images, labels),
+        "by prototypes": lambda: FewShotClassifier(base, implants=False).fit(images, labels),
+        "adding a class of 5": add,
+    }
+    return best_seconds(contestants, rounds, progress)
+
+
+def many_classes(base: BaseNetwork, classes: int, images: int, rounds: int, progress: Progress) -> dict[str, Any]:
+    """Predicting many images among many classes, against the bare network on the same batches; and its memory."""
+    some = images_of(base, 20 * BATCH)
+    fitted = FewShotClassifier(base, implants=False)
+    began = time.perf_counter()
+    fitted.fit(images_of(base, 5 * classes), np.arange(classes).repeat(5))
+    seconds_to_fit = time.perf_counter() - began
+    tensor = torch.from_numpy(some)
+
+    def bare() -> None:
+        for batch in tensor.split(BATCH):
+            base.embed(batch)
+
+    speeds = best_seconds({"network": bare, "predict": lambda: fitted.predict(some)}, rounds, progress)
+    before = resident_peak()
+    repeated = [some[number % len(some)] for number in range(images)]
+    began = time.perf_counter()
+    fitted.predict(repeated, progress=progress)
+    return {
+        "classes": classes,
+        "images": images,
+        "fit_seconds": seconds_to_fit,
+        "images_per_second": images / (time.perf_counter() - began),
+        "share_of_network": speeds["network"] / speeds["predict"],
+        "memory_growth": resident_peak() - before,
+    }
+
+
+def resident_peak() -> int:
+    """Bytes of memory that this process has had at most; 0 where that is not told."""
+    status = Path("/proc/self/status")
+    found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text()) if status.exists() else None
+    return int(found[1]) * 1024 if found else 0
+
+
+def cold_start(base: BaseNetwork, rounds: int) -> dict[str, float]:
+    """One image predicted by a fresh process: how its seconds divide; the best of several."""
+    with tempfile.TemporaryDirectory() as folder:
+        file, image = Path(folder, "classifier.safetensors"), Path(folder, "image.png")
+        FewShotClassifier(base, implants=False).fit(images_of(base, 10), np.arange(2).repeat(5)).save(file)
+        Image.fromarray(images_of(base, 1)[0]).save(image)
+        runs = [cold_run(file, image) for _ in range(rounds)]
+    return min(runs, key=lambda run: run["all"])
+
+
+def cold_run(file: Path, image: Path) -> dict[str, float]:
+    """Seconds of each part of one fresh process."""
+    began = time.perf_counter()
+    output = subprocess.run(  # noqa: S603 (our own command)
+        [sys.executable, "-c", COLD, str(file), str(image)], check=True, capture_output=True, text=True
+    ).stdout
+    total = time.perf_counter() - began
+    parts = dict(zip(PARTS, map(float, output.split()), strict=True))
+    return {"interpreter": total - sum(parts.values())} | parts | {"all": total}

@@ -1,0 +1,355 @@
+"""`FewShotClassifier`: a few images of each class in, a classifier out; a scikit-learn estimator.
+
+Two worlds meet here: paths, PIL images, arrays and labels of any kind outside, tensors and class numbers inside.
+"""
+
+import math
+import warnings
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int, UInt8
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from implanting.base import BaseNetwork, load_base
+from implanting.calibration import open_set_score
+from implanting.config import ClassifierConfig, ImplantConfig, InferenceConfig, require
+from implanting.distributed import choose_device
+from implanting.errors import CannotRefuse, ConfigError, DataError, ImplantsKept
+from implanting.heatmap import Explanation, MapKind
+from implanting.images import Batch, Failure, ImageSource, decode_batches, list_sources
+from implanting.labels import Labels, as_labels, class_numbers, is_like
+from implanting.learning import explain, learn
+from implanting.progress import Progress, silent
+from implanting.supports import fitting_of
+
+CONFIG, IMPLANTS, POOLING = ClassifierConfig(), ImplantConfig(), InferenceConfig()
+
+BATCH = 64
+"""Images decoded and classified together."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a classifier says of an image."""
+
+    source: ImageSource
+    label: Hashable
+    """The class, or the classifier's label for "none of these"."""
+    ranking: tuple[tuple[Hashable, float], ...]
+    """The most probable classes with their probabilities."""
+    open_set_score: float
+
+
+class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
+    """Classify images from a few examples of each class.
+
+    Parameters
+    ----------
+    base : the name of a base network ("efficientnet-lite0", "fc100"), a file of `implanting pretrain`, or a BaseNetwork
+    implants : train implants on the examples: True, False, or "auto", which is where they help
+    unknown : the label to answer where an image fits no class; None always answers with a class
+    refuse : the share of images of known classes that may be answered with `unknown`
+    keep_supports : keep the examples, so that `refit` can train anew; a saved file then holds them
+    image_size : side in pixels to which images are brought; None is what the base was trained for
+    support_pooling, query_pooling : "gap", "gmp", and "dense" for queries; None is what suits the base
+    random_state : fixes the initial weights of implants
+    device : "auto" or a PyTorch device
+    implant_channels, implant_epochs, implant_learning_rate : as in `ImplantConfig`
+
+    Learnt: `classes_`, `base_`, `learned_` (prototypes, implants, calibration), and `supports_` where they are kept.
+    """
+
+    def __init__(
+        self,
+        base: str | Path | BaseNetwork = CONFIG.base,
+        *,
+        implants: Literal["auto"] | bool = CONFIG.implants,
+        unknown: Hashable | None = CONFIG.unknown,
+        refuse: float = CONFIG.refuse,
+        keep_supports: bool = CONFIG.keep_supports,
+        image_size: int | None = CONFIG.image_size,
+        support_pooling: Literal["gap", "gmp"] = POOLING.support_pooling,
+        query_pooling: Literal["gap", "gmp", "dense"] | None = POOLING.query_pooling,
+        random_state: Any = 0,
+        device: str = "auto",
+        implant_channels: int = IMPLANTS.implant_channels,
+        implant_epochs: int = IMPLANTS.implant_epochs,
+        implant_learning_rate: float = IMPLANTS.implant_learning_rate,
+    ) -> None:
+        self.base = base
+        self.implants = implants
+        self.unknown = unknown
+        self.refuse = refuse
+        self.keep_supports = keep_supports
+        self.image_size = image_size
+        self.support_pooling = support_pooling
+        self.query_pooling = query_pooling
+        self.random_state = random_state
+        self.device = device
+        self.implant_channels = implant_channels
+        self.implant_epochs = implant_epochs
+        self.implant_learning_rate = implant_learning_rate
+
+    def fit(self, X: Any, y: Labels, *, progress: Progress = silent) -> "FewShotClassifier":  # noqa: N803 (scikit-learn's name)
+        """Learn classes from images and their labels; an earlier fit is forgotten."""
+        sources = list_sources(X)
+        labels = as_labels(y, len(sources))
+        classes = np.unique(labels)
+        self.check_settings(classes)
+        base = self.base if isinstance(self.base, BaseNetwork) else load_base(self.base)
+        size = self.image_size or min(base.image_size)
+        base.map_size(size, size)
+        batches = (batch.images for batch in decoded(sources, size, progress, "learning"))
+        self._learn(base.to(str(choose_device(self.device))), size, batches, classes, class_numbers(labels, classes))
+        return self
+
+    def refit(self) -> "FewShotClassifier":
+        """Train anew on the examples kept, those that were added later among them."""
+        check_is_fitted(self)
+        if self.supports_ is None:
+            raise ConfigError("refit needs the examples, which were not kept: fit with keep_supports=True")
+        images, labels = self.supports_
+        self._learn(self.base_, self.size_, iter(images.split(BATCH)), self.classes_, labels)
+        return self
+
+    def check_settings(self, classes: np.ndarray) -> None:
+        """Refuse settings, or too few classes, that nothing can be learnt by."""
+        require(0 <= self.refuse < 1, "refuse", self.refuse, "from 0 to below 1")
+        require(self.implants in ("auto", True, False), "implants", self.implants, "auto, True or False")
+        require(self.image_size is None or self.image_size >= 1, "image_size", self.image_size, "1 or more")
+        require(self.support_pooling in ("gap", "gmp"), "support_pooling", self.support_pooling, "gap or gmp")
+        query_poolings = (None, "gap", "gmp", "dense")
+        require(self.query_pooling in query_poolings, "query_pooling", self.query_pooling, "gap, gmp or dense")
+        if len(classes) < 2:
+            found = f"one class ({classes.tolist()[0]!r})" if len(classes) else "no image"
+            raise DataError(f"there is {found}; a classifier needs images of two classes or more")
+        if self.unknown is not None and self.unknown in classes.tolist():
+            raise ConfigError(f"unknown={self.unknown!r} is one of the classes: choose another label")
+
+    def _learn(
+        self,
+        base: BaseNetwork,
+        size: int,
+        batches: Iterator[UInt8[Tensor, "image height width 3"]],
+        classes: np.ndarray,
+        labels: Int[Tensor, " image"],
+    ) -> None:
+        config = ImplantConfig(
+            implant_channels=self.implant_channels,
+            implant_epochs=self.implant_epochs,
+            implant_learning_rate=self.implant_learning_rate,
+        )
+        pooling = InferenceConfig(self.support_pooling, self.query_pooling)
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        images = None
+        if self.keep_supports:
+            images = torch.cat(list(batches))
+            batches = iter(images.split(BATCH))
+        self.learned_ = learn(
+            base,
+            lambda sizes: fitting_of(base, sizes, pooling, config),
+            batches,
+            labels,
+            self.implants if self.implants == "auto" else bool(self.implants),
+            seed,
+        )
+        self.base_, self.size_, self.classes_ = base, size, classes
+        self.supports_ = None if images is None else (images, labels)
+
+    def add_class(self, label: Hashable, images: Any) -> "FewShotClassifier":
+        """Learn one more class; the other prototypes, and the implants, stay as they are."""
+        check_is_fitted(self)
+        known = self.classes_.tolist()
+        if label in known:
+            raise ConfigError(f"class {label!r} is there already: use add_images for further images of it")
+        if label is not None and label == self.unknown:
+            raise ConfigError(f"class {label!r} cannot be added: it is the label for images of no class (unknown)")
+        if not is_like(label, self.classes_):
+            raise DataError(
+                f"class {label!r} is not of the kind of the others, such as {known[0]!r}: name it like them"
+            )
+        sources = list_sources(images)
+        classes = np.unique(np.append(self.classes_, [label]))
+        self._add(sources, np.full(len(sources), label, classes.dtype), classes)
+        return self._changed()
+
+    def add_images(self, images: Any, labels: Labels) -> "FewShotClassifier":
+        """Learn from further images of classes that are there; the implants stay as they are."""
+        check_is_fitted(self)
+        sources = list_sources(images)
+        self._add(sources, as_labels(labels, len(sources)), self.classes_)
+        return self._changed()
+
+    def _add(self, sources: list[ImageSource], labels: np.ndarray, classes: np.ndarray) -> None:
+        if not sources:
+            raise DataError("there is no image to add; one or more are needed")
+        added, places = class_numbers(labels, classes), class_numbers(self.classes_, classes)
+        learned, kept = self.learned_.with_classes(places, len(classes)), []
+        for batch in decoded(sources, self.size_):
+            learned = learned.with_images(batch.images, added[batch.indices])
+            if self.supports_ is not None:
+                kept.append(batch.images)
+        if self.supports_ is not None:
+            images, numbers = self.supports_
+            self.supports_ = torch.cat([images, *kept]), torch.cat([places[numbers], added])
+        self.learned_, self.classes_ = learned, classes
+
+    def remove_class(self, label: Hashable) -> "FewShotClassifier":
+        """Forget a class; the other prototypes, and the implants, stay as they are."""
+        check_is_fitted(self)
+        removed = int(class_numbers(np.array([label]), self.classes_))
+        if len(self.classes_) <= 2:
+            raise ConfigError(f"class {label!r} cannot be removed: {len(self.classes_)} are left and two are needed")
+        kept = np.delete(np.arange(len(self.classes_)), removed)
+        self.learned_ = self.learned_.only(torch.from_numpy(kept))
+        if self.supports_ is not None:
+            images, labels = self.supports_
+            others = labels != removed
+            self.supports_ = images[others], labels[others] - (labels[others] > removed).long()
+        self.classes_ = self.classes_[kept]
+        return self._changed()
+
+    def _changed(self) -> "FewShotClassifier":
+        if self.learned_.fitted.implants is not None:
+            warnings.warn(
+                "the implants stay as they were trained for the earlier classes; refit() trains them anew",
+                ImplantsKept,
+                stacklevel=3,
+            )
+        return self
+
+    def predict(self, X: Any, *, progress: Progress = silent) -> np.ndarray:  # noqa: N803
+        """The class of each image, or `unknown` where that is set and the image fits none."""
+        return self._named(*self._classified(X, progress))
+
+    def predict_proba(self, X: Any, *, progress: Progress = silent) -> Float[np.ndarray, "image way"]:  # noqa: N803
+        """The probability of each class, in the order of `classes_`; "none of these" takes no part."""
+        return self._classified(X, progress)[0].numpy()
+
+    def open_set_score(self, X: Any, *, progress: Progress = silent) -> Float[np.ndarray, " image"]:  # noqa: N803
+        """How little each image fits any class: the higher, the less."""
+        return self._classified(X, progress)[1].numpy()
+
+    def answers(
+        self, images: Any, *, top: int = 1, skip_bad: bool = False, progress: Progress = silent
+    ) -> tuple[list[Answer], list[Failure]]:
+        """For each image its class, the `top` most probable ones and its open-set score; and what did not decode."""
+        check_is_fitted(self)
+        sources = list_sources(images)
+        answers, failures = [], []
+        for batch in decoded(sources, self.size_, progress, "classifying", skip_bad):
+            probabilities, scores = self._scored(batch.images)
+            labels = self._named(probabilities, scores).tolist()
+            best = probabilities.topk(min(top, len(self.classes_)))
+            for row, index in enumerate(batch.indices.tolist()):
+                names = self.classes_[best.indices[row].numpy()].tolist()
+                ranking = tuple(zip(names, best.values[row].tolist(), strict=True))
+                answers.append(Answer(sources[index], labels[row], ranking, scores[row].item()))
+            failures += batch.failures
+        return answers, failures
+
+    def _classified(
+        self, images: Any, progress: Progress
+    ) -> tuple[Float[Tensor, "image way"], Float[Tensor, " image"]]:
+        check_is_fitted(self)
+        batches = decoded(list_sources(images), self.size_, progress, "classifying")
+        parts = [self._scored(batch.images) for batch in batches]
+        empty = torch.empty(0, len(self.classes_)), torch.empty(0)
+        probabilities, scores = zip(empty, *parts, strict=True)
+        return torch.cat(probabilities), torch.cat(scores)
+
+    def _scored(
+        self, images: UInt8[Tensor, "image height width 3"]
+    ) -> tuple[Float[Tensor, "image way"], Float[Tensor, " image"]]:
+        cosines = self.learned_.cosines(self.learned_.features(images))
+        return self.learned_.probabilities(cosines), open_set_score(cosines)
+
+    def _named(self, probabilities: Float[Tensor, "image way"], scores: Float[Tensor, " image"]) -> np.ndarray:
+        answers = self.classes_[probabilities.argmax(1).numpy()]
+        if self.unknown is None:
+            return answers
+        refused = (scores > self._threshold()).numpy()
+        if not is_like(self.unknown, answers):
+            answers = answers.astype(object)
+        return np.where(refused, np.asarray(self.unknown), answers)  # as an array: a plain number could overflow
+
+    def _threshold(self) -> float:
+        threshold = self.learned_.calibration.threshold(self.refuse)
+        if math.isinf(threshold):
+            known = len(self.learned_.calibration.known)
+            warnings.warn(
+                f"no image is answered {self.unknown!r}: {known} images that were not fitted to cannot tell the "
+                f"{100 * self.refuse:g} % that may be refused; give more images a class, or raise refuse",
+                CannotRefuse,
+                stacklevel=4,
+            )
+        return threshold
+
+    def score(self, X: Any, y: Labels, sample_weight: Any = None) -> float:  # noqa: N803
+        """The share of images whose class is told; `unknown` is right only where it is the label given."""
+        answers = self.predict(X)
+        return float(np.average(answers == as_labels(y, len(answers)), weights=sample_weight))
+
+    def explain(
+        self,
+        image: ImageSource,
+        label: Hashable | None = None,
+        *,
+        top: int = 1,
+        kind: MapKind = "similarity",
+        finer: int = 1,
+    ) -> Explanation:
+        """Where an image looks like a class: the one named, or the `top` most probable ones.
+
+        `kind` is the cosine with the class, or its softmax map; `finer` runs the network at so many times its size.
+        """
+        check_is_fitted(self)
+        require(top >= 1, "top", top, "1 or more")
+        require(finer >= 1, "finer", finer, "1 or more")
+        if label is not None:
+            class_numbers(np.array([label]), self.classes_)
+        explanation = explain(self.learned_, image, self.size_, self.classes_.tolist(), kind, finer)
+        return explanation.top(top) if label is None else explanation.only([label])
+
+    def save(self, path: str | Path, *, slim: bool = False) -> None:
+        """Write the classifier as one safe file; a slim one refers to its base network instead of holding it."""
+        from implanting.classifier_file import save_classifier
+
+        check_is_fitted(self)
+        save_classifier(self, Path(path), slim)
+
+    @classmethod
+    def load(
+        cls, path: str | Path, *, base: str | Path | BaseNetwork | None = None, device: str = "auto"
+    ) -> "FewShotClassifier":
+        """The classifier of a file; a slim one finds its base by name, or takes the one given."""
+        from implanting.classifier_file import load_classifier
+
+        return load_classifier(Path(path), base, device)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.three_d_array = True
+        tags.input_tags.string = True
+        return tags
+
+
+def decoded(
+    sources: list[ImageSource],
+    size: int,
+    progress: Progress = silent,
+    doing: str = "reading",
+    skip_bad: bool = False,
+) -> Iterable[Batch]:
+    """All images in batches, decoded while the network runs."""
+    batches = decode_batches(sources, size, BATCH, skip_bad=skip_bad)
+    return progress(batches, doing, -(-len(sources) // BATCH))

@@ -1,0 +1,102 @@
+"""`implanting export`: a fitted classifier as one ONNX file, checked by onnxruntime."""
+
+import dataclasses
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import tyro
+
+from implanting import __version__
+from implanting.checkpoint import write_atomically
+from implanting.classifier import FewShotClassifier, decoded
+from implanting.commands.parsing import parse
+from implanting.config import RunConfig
+from implanting.console import print_document, print_text, say
+from implanting.distributed import set_threads
+from implanting.errors import ConfigError
+from implanting.images import find_images, list_sources
+from implanting.onnx_file import Agreement, check, has_runtime, onnx_bytes, require_exporter, sample_photos
+
+
+@dataclass(frozen=True)
+class Export:
+    """Write a classifier as one ONNX graph, from a batch of uint8 images [n, size, size, 3] to probabilities [n, classes]
+    and open-set scores [n]. Class names, image size, resizing and the threshold of "none of these" are in its metadata.
+    """
+
+    file: Annotated[Path, tyro.conf.Positional]
+    """A classifier made by `implanting fit`."""
+    onnx: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Where the graph is written; default: the name of the classifier with the ending .onnx."""
+    heat_map: bool = False
+    """Let the graph also give the cosine of each location with each class, [n, classes, rows, columns]."""
+    check: Annotated[tuple[str, ...], tyro.conf.arg(metavar="IMAGES")] = ()
+    """Images, folders or patterns on which onnxruntime must give the same; default: two photos cut into eight."""
+    base: str | None = None
+    """The base network of a slim classifier, where it is not found by name."""
+    json: bool = False
+    """End with one JSON document on stdout."""
+    run: RunConfig = field(default_factory=RunConfig)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Export, check, write: a graph that computes something else is never written."""
+    command = parse(Export, "export", arguments)
+    out = command.onnx or command.file.with_suffix(".onnx")
+    require_exporter()
+    check_place(out)
+    set_threads(command.run.threads)
+    began = time.monotonic()
+    classifier = FewShotClassifier.load(command.file, base=command.base)
+    content = onnx_bytes(classifier, command.heat_map)
+    agreement = checked(command, classifier, content)
+    write_atomically(out, content)
+    show(command, out, content, classifier, agreement, time.monotonic() - began)
+    return 0
+
+
+def check_place(path: Path) -> None:
+    """Refuse, before anything slow is done, a place where no file can be written."""
+    if path.suffix != ".onnx":
+        raise ConfigError(f"--onnx {path}: the name of such a file ends in .onnx")
+    if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        raise ConfigError(f"--onnx {path} cannot be written: its folder is missing or read-only; name another place")
+
+
+def checked(command: Export, classifier: FewShotClassifier, content: bytes) -> Agreement | None:
+    """What onnxruntime says of the images named, or of photos that are at hand; None where it is missing."""
+    if not has_runtime():
+        say("not checked, since onnxruntime is not installed: pip install 'implanting[export]'")
+        return None
+    images = sample_photos(classifier.size_)
+    if command.check:
+        sources = list_sources(find_images(list(command.check)))
+        images = torch.cat([batch.images for batch in decoded(sources, classifier.size_)])
+    return check(content, classifier, images)
+
+
+def show(
+    command: Export,
+    out: Path,
+    content: bytes,
+    classifier: FewShotClassifier,
+    agreement: Agreement | None,
+    seconds: float,
+) -> None:
+    """What was written, and how well it agrees."""
+    if command.json:
+        document = {"out": str(out), "bytes": len(content), "classes": classifier.classes_.tolist()}
+        document |= {"check": agreement and dataclasses.asdict(agreement), "seconds": seconds}
+        print_document({**document, "code_version": __version__})
+        return
+    print_text(f"{out}: {len(classifier.classes_)} classes, {len(content) / 1e6:.1f} MB, {seconds:.1f} s")
+    if agreement is not None:
+        print_text(
+            f"onnxruntime names the same class for {agreement.same_labels} of {agreement.images} images; "
+            f"the largest difference of a probability is {agreement.largest_difference:.1e}"
+        )

@@ -1,0 +1,166 @@
+"""`implanting fit`: photos, one sub-folder a class, to a classifier in one file; or a saved classifier changed."""
+
+import dataclasses
+import time
+import warnings
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from implanting import __version__
+from implanting.checkpoint import check_destination
+from implanting.classifier import FewShotClassifier
+from implanting.commands.parsing import parse
+from implanting.config import ClassifierConfig, RunConfig
+from implanting.console import print_document, print_table, say, show_progress, telling_warnings
+from implanting.distributed import set_threads
+from implanting.errors import ConfigError, ImplantsKept
+from implanting.images import find_images, inspect_folder, undecodable
+from implanting.labels import from_text
+
+SHOWN = 30
+"""Classes listed; more are counted."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Learn classes from a folder of photos with one sub-folder a class, and save them as one file.
+
+    With --from, take a saved classifier instead, and add or remove classes: only what is new is computed.
+    """
+
+    photos: Annotated[Path | None, tyro.conf.Positional] = None
+    """A folder with one sub-folder a class."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Where the classifier is written (.safetensors)."""
+    start: Annotated[Path | None, tyro.conf.arg(name="from", metavar="FILE")] = None
+    """A saved classifier to change."""
+    add: Annotated[tuple[str, ...], tyro.conf.arg(metavar="CLASS=IMAGES")] = ()
+    """Classes to add, each with a folder, a pattern or an image."""
+    add_images: Annotated[tuple[str, ...], tyro.conf.arg(metavar="CLASS=IMAGES")] = ()
+    """Further images of classes that are there."""
+    remove: tuple[str, ...] = ()
+    """Classes to remove."""
+    refit: bool = False
+    """Train anew after the change; needs a classifier that was made with --keep-supports."""
+    slim: bool = False
+    """Refer to the base network instead of keeping it in the file."""
+    skip_bad: bool = False
+    """Leave out images that do not decode, and say which."""
+    seed: int = 0
+    """Fixes the initial weights of implants."""
+    json: bool = False
+    """End with one JSON document on stdout."""
+    classifier: ClassifierConfig = field(default_factory=ClassifierConfig)
+    run: RunConfig = field(default_factory=RunConfig)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Fit or change, then save: nothing is written unless all went well."""
+    command = parse(Fit, "fit", arguments)
+    if command.out is None:
+        raise ConfigError(
+            "--out is missing: name the file that the classifier is written to, such as trees.safetensors"
+        )
+    if command.photos is not None and command.start is not None:
+        raise ConfigError("name either a folder of photos or a classifier to change (--from FILE), not both")
+    if command.photos is not None and (command.add or command.add_images or command.remove or command.refit):
+        raise ConfigError("--add, --add-images, --remove and --refit change a saved classifier: name it with --from")
+    check_destination(command.out)
+    set_threads(command.run.threads)
+    began = time.monotonic()
+    if command.photos is not None:
+        classifier = fresh(command, command.photos)
+    elif command.start is not None:
+        classifier = changed(command, command.start)
+    else:
+        raise ConfigError("name a folder of photos, or a classifier to change (--from FILE)")
+    classifier.save(command.out, slim=command.slim)
+    show(command, classifier, time.monotonic() - began)
+    return 0
+
+
+def fresh(command: Fit, photos: Path) -> FewShotClassifier:
+    """A classifier of a folder's classes."""
+    found = inspect_folder(photos, skip_bad=command.skip_bad, progress=show_progress)
+    for remark in found.remarks():
+        say(f"{photos}: {remark}")
+    settings = {item.name: getattr(command.classifier, item.name) for item in dataclasses.fields(command.classifier)}
+    classifier = FewShotClassifier(**settings, random_state=command.seed, device=command.run.device)
+    return classifier.fit(found.paths, found.labels, progress=show_progress)
+
+
+def changed(command: Fit, start: Path) -> FewShotClassifier:
+    """A saved classifier with classes added and removed."""
+    default = ClassifierConfig()
+    base = command.classifier.base if command.classifier.base != default.base else None
+    classifier = FewShotClassifier.load(start, base=base, device=command.run.device)
+    change_settings(classifier, command.classifier)
+    with telling_warnings(*(() if command.refit else (ImplantsKept,))), warnings.catch_warnings():
+        if command.refit:
+            warnings.simplefilter("ignore", ImplantsKept)
+        for text in command.add:
+            label, paths = class_and_images(classifier, "--add", text, command.skip_bad)
+            if label in classifier.classes_.tolist():
+                raise ConfigError(f"--add {text}: class {label!r} is there already; use --add-images for more of it")
+            classifier.add_class(label, paths)
+        for text in command.add_images:
+            label, paths = class_and_images(classifier, "--add-images", text, command.skip_bad)
+            classifier.add_images(paths, [label] * len(paths))
+        for name in command.remove:
+            classifier.remove_class(from_text(name, classifier.classes_))
+    return classifier.refit() if command.refit else classifier
+
+
+def change_settings(classifier: FewShotClassifier, given: ClassifierConfig) -> None:
+    """Settings that differ from the defaults, where a fitted classifier can take them on."""
+    default = ClassifierConfig()
+    for item in dataclasses.fields(given):
+        name, value = item.name, getattr(given, item.name)
+        if name == "base" or value in (getattr(default, name), getattr(classifier, name)):
+            continue
+        if name in ("keep_supports", "image_size"):
+            raise ConfigError(f"--{name.replace('_', '-')} cannot be changed afterwards: fit again from the photos")
+        classifier.set_params(**{name: value})
+    classifier.check_settings(classifier.classes_)
+
+
+def class_and_images(
+    classifier: FewShotClassifier, flag: str, text: str, skip_bad: bool
+) -> tuple[Hashable, list[Path]]:
+    """A class and its images, from CLASS=IMAGES."""
+    name, separator, images = text.partition("=")
+    if not (name and separator and images):
+        raise ConfigError(f"{flag} {text}: needed is CLASS=IMAGES, such as elm=elm-photos/")
+    paths, bad = find_images([images], skip_bad), []
+    if skip_bad:
+        bad = undecodable(paths, show_progress)
+        for failure in bad:
+            say(f"left out: {failure.reason}")
+    left_out = {failure.index for failure in bad}
+    return from_text(name, classifier.classes_), [path for at, path in enumerate(paths) if at not in left_out]
+
+
+def show(command: Fit, classifier: FewShotClassifier, seconds: float) -> None:
+    """What was learned."""
+    counts = classifier.learned_.counts.tolist()
+    implants = classifier.learned_.fitted.implants is not None
+    if command.json:
+        classes = dict(zip(map(str, classifier.classes_.tolist()), counts, strict=True))
+        print_document(
+            {"out": str(command.out), "classes": classes, "base": classifier.base_.name, "implants": implants}
+            | {"calibration": classifier.learned_.calibration.told_by, "seconds": seconds, "code_version": __version__}
+        )
+        return
+    rows = [[str(label), str(count)] for label, count in zip(classifier.classes_.tolist(), counts, strict=True)]
+    shown = rows if len(rows) <= SHOWN else [*rows[: SHOWN - 1], [f"and {len(rows) - SHOWN + 1} more", ""]]
+    print_table(
+        str(command.out),
+        ["class", "images"],
+        shown,
+        f"{len(rows)} classes on {classifier.base_.name}, {'with' if implants else 'without'} implants, "
+        f"{seconds:.1f} s; try: implanting predict {command.out} IMAGE",
+    )

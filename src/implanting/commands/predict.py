@@ -1,0 +1,110 @@
+"""`implanting predict`: the class of each of many images."""
+
+import csv
+import io
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from implanting import __version__
+from implanting.classifier import Answer, FewShotClassifier
+from implanting.commands.parsing import parse
+from implanting.config import RunConfig, require
+from implanting.console import print_document, print_table, print_text, say, show_progress, telling_warnings
+from implanting.distributed import set_threads
+from implanting.errors import CannotRefuse, ConfigError
+from implanting.images import Failure, find_images
+
+
+@dataclass(frozen=True)
+class Predict:
+    """The class of each image, with its probability.
+
+    Images are files, folders, patterns in quotes, or - for paths on standard input.
+    """
+
+    file: Annotated[Path, tyro.conf.Positional]
+    """A classifier made by `implanting fit`."""
+    images: Annotated[tuple[str, ...], tyro.conf.Positional]
+    """Image files, folders, patterns, or - for standard input."""
+    top: int = 1
+    """How many of the most probable classes to show."""
+    csv: bool = False
+    """Comma-separated lines on stdout instead of a table."""
+    json: bool = False
+    """End with one JSON document on stdout."""
+    skip_bad: bool = False
+    """Go on past images that do not decode, and say which at the end."""
+    unknown: str | None = None
+    """Label to answer where an image fits no class; default: as the classifier was made."""
+    refuse: float | None = None
+    """Share of images of known classes that may be answered so; default: as the classifier was made."""
+    base: str | None = None
+    """The base network of a slim classifier, where it is not found by name."""
+    run: RunConfig = field(default_factory=RunConfig)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Classify, then show."""
+    command = parse(Predict, "predict", arguments)
+    require(command.top >= 1, "top", command.top, "1 or more")
+    if command.csv and command.json:
+        raise ConfigError("--csv and --json exclude each other: choose one")
+    set_threads(command.run.threads)
+    paths = find_images(command.images, command.skip_bad)
+    began = time.monotonic()
+    classifier = FewShotClassifier.load(command.file, base=command.base, device=command.run.device)
+    overrides = {"unknown": command.unknown, "refuse": command.refuse}
+    classifier.set_params(**{name: value for name, value in overrides.items() if value is not None})
+    with telling_warnings(CannotRefuse):
+        answers, failures = classifier.answers(
+            paths, top=command.top, skip_bad=command.skip_bad, progress=show_progress
+        )
+    for failure in failures:
+        say(f"left out: {failure.reason}")
+    show(command, answers, failures, time.monotonic() - began)
+    return 0
+
+
+def show(command: Predict, answers: Sequence[Answer], failures: Sequence[Failure], seconds: float) -> None:
+    """A line an image."""
+    if command.json:
+        results = [document(answer, command.top) for answer in answers]
+        left_out = [{"image": str(failure.source), "reason": failure.reason} for failure in failures]
+        told = {"classifier": str(command.file), "images": len(results), "seconds": seconds}
+        print_document({**told, "code_version": __version__, "left_out": left_out, "results": results})
+        return
+    ranks = range(1, min(command.top, len(answers[0].ranking) if answers else 1) + 1)
+    ranked = [name for rank in ranks for name in (f"class {rank}", f"probability {rank}")]
+    columns = ["image", "class", *(ranked if command.top > 1 else ["probability"])]
+    rows = [line(answer, command.top) for answer in answers]
+    if command.csv:
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([columns, *rows])
+        print_text(text.getvalue().rstrip("\n"))
+        return
+    print_table(command.file.name, columns, rows, f"{len(rows)} images, {seconds:.1f} s")
+
+
+def line(answer: Answer, top: int) -> list[str]:
+    """An answer as cells of a table."""
+    if top == 1:
+        return [str(answer.source), str(answer.label), f"{answer.ranking[0][1]:.4f}"]
+    ranked = [cell for label, probability in answer.ranking[:top] for cell in (str(label), f"{probability:.4f}")]
+    return [str(answer.source), str(answer.label), *ranked]
+
+
+def document(answer: Answer, top: int) -> dict[str, Any]:
+    """An answer as a row of a JSON document."""
+    ranking = [{"class": label, "probability": probability} for label, probability in answer.ranking[:top]]
+    return {
+        "image": str(answer.source),
+        "class": answer.label,
+        "probability": answer.ranking[0][1],
+        "open_set_score": answer.open_set_score,
+        "top": ranking,
+    }

@@ -1,0 +1,152 @@
+"""`implanting score`: how often a classifier is right on labelled images, class by class, with a report to look at."""
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import tyro
+
+from implanting import __version__
+from implanting.classifier import Answer, FewShotClassifier
+from implanting.commands.parsing import parse
+from implanting.config import RunConfig, require
+from implanting.console import print_document, print_table, say, show_progress
+from implanting.distributed import set_threads
+from implanting.errors import ConfigError
+from implanting.html_report import ScoreReport, Shown, write_report
+from implanting.images import inspect_folder
+from implanting.labels import from_text
+from implanting.scores import NONE, Score, Share, telling
+
+CONFUSIONS = 5
+"""Commonest wrong answers that are printed."""
+
+
+@dataclass(frozen=True)
+class ScoreCommand:
+    """Accuracy of a classifier on a folder of labelled images, one sub-folder a class, with a 95 % interval.
+
+    Folders of other names than the classifier's classes hold images that fit none of them: they count as right where
+    the classifier was made with --unknown and answers so.
+    """
+
+    file: Annotated[Path, tyro.conf.Positional]
+    """A classifier made by `implanting fit`."""
+    labelled: Annotated[Path, tyro.conf.Positional]
+    """A folder with one sub-folder a class."""
+    report: Path | None = None
+    """Write a report to this file (.html): confusion matrix, and heat maps of right and wrong answers."""
+    shown: int = 12
+    """Right and wrong answers that the report shows, at most so many of each."""
+    skip_bad: bool = False
+    """Leave out images that do not decode, and say which."""
+    json: bool = False
+    """End with one JSON document on stdout."""
+    base: str | None = None
+    """The base network of a slim classifier, where it is not found by name."""
+    run: RunConfig = field(default_factory=RunConfig)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Classify all images, count, and show."""
+    command = parse(ScoreCommand, "score", arguments)
+    require(command.shown >= 0, "shown", command.shown, "0 or more")
+    if command.report is not None and command.report.suffix.lower() not in (".html", ".htm"):
+        raise ConfigError(f"--report {command.report}: the name of a report ends in .html")
+    set_threads(command.run.threads)
+    began = time.monotonic()
+    classifier = FewShotClassifier.load(command.file, base=command.base)
+    found = inspect_folder(command.labelled, skip_bad=command.skip_bad, progress=show_progress)
+    for remark in found.remarks():
+        say(f"{command.labelled}: {remark}")
+    labels = [from_text(label, classifier.classes_) for label in found.labels]
+    answers, _ = classifier.answers(found.paths, progress=show_progress)
+    score = score_of(classifier, labels, answers)
+    if command.report is not None:
+        write_report(report_of(command, classifier, score, labels, answers), command.report)
+    show(command, score, time.monotonic() - began)
+    return 0
+
+
+def score_of(classifier: FewShotClassifier, labels: Sequence[Any], answers: Sequence[Answer]) -> Score:
+    """True and given classes by number; what is no class of the classifier is "none of these"."""
+    numbers = {label: number for number, label in enumerate(classifier.classes_.tolist())}
+    if not any(label in numbers for label in labels):
+        raise ConfigError(
+            f"none of the folders is named after a class ({', '.join(map(str, list(numbers)[:5]))}): "
+            "name one sub-folder a class"
+        )
+    truth = np.array([numbers.get(label, NONE) for label in labels])
+    given = np.array([numbers.get(answer.label, NONE) for answer in answers])
+    return Score(tuple(map(str, numbers)), truth, given)
+
+
+def report_of(
+    command: ScoreCommand,
+    classifier: FewShotClassifier,
+    score: Score,
+    labels: Sequence[Any],
+    answers: Sequence[Answer],
+) -> ScoreReport:
+    """The report, with heat maps of the most telling answers."""
+    sure = np.array([answer.ranking[0][1] for answer in answers])
+
+    def shown(images: Sequence[int], doing: str) -> list[Shown]:
+        return [
+            shown_image(classifier, labels[image], answers[image])
+            for image in show_progress(images, doing, len(images))
+        ]
+
+    right, wrong = telling(score, sure, command.shown)
+    settings = {"classifier": command.file, "images": command.labelled, "base": classifier.base_.name}
+    settings |= {"implants": classifier.learned_.fitted.implants is not None, "unknown": classifier.unknown}
+    return ScoreReport(
+        title=f"{command.file.name} on {command.labelled.name}",
+        score=score,
+        right=shown(right, "heat maps of right answers"),
+        wrong=shown(wrong, "heat maps of wrong answers"),
+        settings=settings,
+        code_version=__version__,
+        unknown=str(classifier.unknown or "none of these"),
+    )
+
+
+def shown_image(classifier: FewShotClassifier, label: Any, answer: Answer) -> Shown:
+    """Where the image looks like the class it was given, and like the true one or the next best."""
+    explanation = classifier.explain(answer.source, top=len(classifier.classes_))
+    named = dataclasses.replace(explanation, classes=tuple(map(str, explanation.classes)))
+    return Shown.of(str(answer.source), str(label), str(answer.label), named)
+
+
+def show(command: ScoreCommand, score: Score, seconds: float) -> None:
+    """The table, or the document."""
+    names = (*score.classes, "none of these")
+    if command.json:
+        classes = [share_row(name, share) for name, share in zip(names, score.per_class, strict=True) if share.total]
+        print_document(
+            {"classifier": str(command.file), "data": str(command.labelled), "code_version": __version__}
+            | {"seconds": seconds, "results": [score.row()], "classes": classes}
+            | {"labels": names, "confusion": score.confusion.tolist()}
+        )
+        return
+    rows = [[name, str(share)] for name, share in zip(names, score.per_class, strict=True) if share.total]
+    mistakes = "; ".join(
+        f"{names[one.truth]} taken for {names[one.answer]} {one.images}x" for one in score.confusions(CONFUSIONS)
+    )
+    print_table(
+        f"{command.file.name} on {command.labelled}",
+        ["class", "right (95 % interval)"],
+        [*rows, ["all", str(score.accuracy)]],
+        f"{seconds:.1f} s; commonest mistakes: {mistakes or 'none'}"
+        + (f"; report: {command.report}" if command.report else ""),
+    )
+
+
+def share_row(name: str, share: Share) -> dict[str, Any]:
+    """A class as a row of a JSON document."""
+    low, high = share.interval
+    return {"class": name, "mean": share.mean, "low": low, "high": high, "images": share.total}

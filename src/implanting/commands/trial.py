@@ -1,0 +1,93 @@
+"""Whether this machine can run a network: by running it on one image."""
+
+import dataclasses
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from implanting.base import BATCH, PIXELS, BaseNetwork
+from implanting.distributed import choose_device
+
+MEMORY = Path("/proc/meminfo")
+"""Where Linux tells of its memory."""
+
+HELD = 3
+"""Maps of the largest layer's size that are in memory at once: its input, its output, and the shortcut beside it."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One image through a network on this machine."""
+
+    torch: str
+    device: str
+    threads: int
+    milliseconds: float
+    needed: int
+    """About how many bytes the weights and a batch of images take."""
+    free: int | None
+    """Bytes of memory that are free, where that can be known."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether a batch fits into the free memory."""
+        return self.free is None or self.needed <= self.free
+
+    def document(self) -> dict[str, Any]:
+        """For JSON."""
+        return dataclasses.asdict(self) | {"fits": self.fits}
+
+    def __str__(self) -> str:
+        verdict = "runs it" if self.fits else "has too little memory"
+        free = "" if self.free is None else f" of {self.free / 2**30:.1f} GB free"
+        threads = f" ({self.threads} thread{'s' * (self.threads != 1)})" if self.device == "cpu" else ""
+        return (
+            f"{verdict}: an image in {self.milliseconds:.0f} ms on {self.device}{threads}, "
+            f"batches in about {self.needed / 2**20:.0f} MB{free}; torch {self.torch}"
+        )
+
+
+@torch.inference_mode()
+def trial(base: BaseNetwork) -> Trial:
+    """Run an image of the network's own size through it, twice, and time the second."""
+    device = choose_device("auto")
+    base.to(str(device))
+    image = torch.zeros(1, *base.image_size, 3, dtype=torch.uint8)
+    largest = largest_map(base.network, base.normalisation(image.to(device)))
+    began = time.perf_counter()
+    base.embed(image).cpu()
+    seconds = time.perf_counter() - began
+    batch = max(1, min(BATCH, PIXELS // image[0, :, :, 0].numel()))
+    weights = sum(tensor.nbytes for tensor in base.tensors.values())
+    needed = weights + HELD * batch * largest
+    return Trial(torch.__version__, str(device), torch.get_num_threads(), 1e3 * seconds, needed, free_memory(device))
+
+
+def largest_map(network: nn.Module, image: Tensor) -> int:
+    """Bytes of the largest map that a layer gives for one image."""
+    sizes = [image.nbytes]
+
+    def note(_layer: nn.Module, _inputs: Any, output: Any) -> None:
+        if isinstance(output, Tensor):
+            sizes.append(output.nbytes)
+
+    hooks = [layer.register_forward_hook(note) for layer in network.modules()]
+    network(image)
+    for hook in hooks:
+        hook.remove()
+    return max(sizes)
+
+
+def free_memory(device: torch.device) -> int | None:
+    """Bytes that can be had on a device, where that can be known."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    if not MEMORY.exists():
+        return None
+    available = re.search(r"MemAvailable:\s+(\d+) kB", MEMORY.read_text())
+    return int(available[1]) * 1024 if available else None

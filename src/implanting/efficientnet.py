@@ -1,0 +1,224 @@
+"""EfficientNet-Lite0 (Tan & Le's B0 without squeeze-and-excitation and with ReLU6, published by Google in 2020).
+
+The choices made, where they are not obvious: the weights were trained in TensorFlow, so batch norm adds 1e-3 to
+variances, and a convolution of stride 2 pads as "SAME" does, on an even map one row less before than after.
+
+Implants stand beside the last blocks and the 1x1 head. In a block with input x (channels c), a_1 the expanded and a_2
+the depthwise-filtered activation, all of them read by ordinary convolutions, also beside the depthwise one
+(`docs/decisions/0006-implants-beside-other-layers.md`):
+
+    i_1 = relu6(BN(conv1x1([x, i_0])))    i_2 = relu6(BN(conv kxk([a_1, i_1])))    i_3 = BN(conv1x1([a_2, i_2])) + i_0
+
+where i_0 is the implant of the block before, if that is implanted, and is added where the block is residual.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple, cast
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from implanting.errors import ConfigError, ImageTooSmall
+from implanting.tail import ImplantedLayer, Tail
+
+EPSILON = 1e-3
+"""Added to variances in batch norm."""
+
+SHRINK = 32
+"""Pixels, along each side, of one location: five convolutions have stride 2."""
+
+STEM, DIM = 32, 1280
+"""Channels of the first convolution and of phi; neither is scaled in the Lite variants."""
+
+Images = Float[Tensor, "image channel height width"]
+
+
+class Stage(NamedTuple):
+    """Blocks of one kind; the first of them has the stride."""
+
+    blocks: int
+    kernel: int
+    stride: int
+    expansion: int
+    channels: int
+
+
+STAGES = (
+    Stage(1, 3, 1, 1, 16),
+    Stage(2, 3, 2, 6, 24),
+    Stage(2, 5, 2, 6, 40),
+    Stage(3, 3, 2, 6, 80),
+    Stage(3, 5, 1, 6, 112),
+    Stage(4, 5, 2, 6, 192),
+    Stage(1, 3, 1, 6, 320),
+)
+
+
+class Convolution(nn.Module):
+    """A convolution with batch norm and, unless it is linear, ReLU6."""
+
+    def __init__(
+        self,
+        channels_in: int,
+        channels_out: int,
+        kernel: int = 1,
+        stride: int = 1,
+        groups: int = 1,
+        linear: bool = False,
+    ) -> None:
+        super().__init__()
+        padding = kernel // 2 if stride == 1 else 0
+        self.conv = nn.Conv2d(channels_in, channels_out, kernel, stride, padding, groups=groups, bias=False)
+        self.norm = nn.BatchNorm2d(channels_out, eps=EPSILON)
+        self.kernel, self.stride, self.linear = kernel, stride, linear
+
+    def forward(self, x: Images) -> Tensor:
+        if self.stride > 1:
+            x = F.pad(x, (*self.padding(x.shape[3]), *self.padding(x.shape[2])))
+        x = self.norm(self.conv(x))
+        return x if self.linear else F.relu6(x)
+
+    def padding(self, length: int) -> tuple[int, int]:
+        """What TensorFlow's "SAME" adds before and after."""
+        outputs = -(-length // self.stride)
+        total = max(0, (outputs - 1) * self.stride + self.kernel - length)
+        return total // 2, total - total // 2
+
+
+class InvertedBlock(nn.Module):
+    """Expand by a 1x1 convolution, filter each channel by itself, project by a linear 1x1 convolution."""
+
+    def __init__(self, channels_in: int, stage: Stage, stride: int) -> None:
+        super().__init__()
+        inner = stage.expansion * channels_in
+        self.expand = Convolution(channels_in, inner) if stage.expansion > 1 else None
+        self.depthwise = Convolution(inner, inner, stage.kernel, stride, groups=inner)
+        self.project = Convolution(inner, stage.channels, linear=True)
+        self.residual = stride == 1 and channels_in == stage.channels
+
+    def activations(self, x: Images) -> list[Tensor]:
+        """What its convolutions read in turn (x, a_1, a_2), and its output."""
+        a1 = self.expand(x) if self.expand is not None else x
+        a2 = self.depthwise(a1)
+        output = self.project(a2)
+        return [x, a1, a2, x + output if self.residual else output]
+
+    def forward(self, x: Images) -> Tensor:
+        return self.activations(x)[-1]
+
+
+class EfficientNetLite0(nn.Module):
+    """phi: images to feature maps of 1280 channels, 7x7 at 224 px."""
+
+    def __init__(self, implanted_blocks: int) -> None:
+        super().__init__()
+        self.dim = DIM
+        self.stem = Convolution(3, STEM, 3, 2)
+        blocks, channels = [], STEM
+        for stage in STAGES:
+            for number in range(stage.blocks):
+                blocks.append(InvertedBlock(channels, stage, stage.stride if number == 0 else 1))
+                channels = stage.channels
+        self.blocks = nn.ModuleList(blocks)
+        self.head = Convolution(channels, DIM)
+        self.implant_in(implanted_blocks)
+
+    def implant_in(self, blocks: int) -> None:
+        """Choose how many of the last blocks are implanted, besides the head."""
+        most = len(self.blocks) - 1  # the first block has no expansion
+        if not 0 <= blocks <= most:
+            raise ConfigError(
+                f"implants in the last {blocks} blocks: EfficientNet-Lite0 has 0 to {most} that take them"
+            )
+        self.implanted_blocks = blocks
+        self.tail = tail_of(
+            [cast(InvertedBlock, block) for block in self.blocks[len(self.blocks) - blocks :]], self.head
+        )
+
+    def forward(self, x: Images) -> Float[Tensor, "image dim out_height out_width"]:
+        x = self.stem(x)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x)
+
+    def activations(
+        self, x: Images
+    ) -> tuple[list[Float[Tensor, "image _ _ _"]], Float[Tensor, "image dim out_height out_width"]]:
+        """The maps that the tail's layers read, and phi."""
+        x, maps = self.stem(x), []
+        for number, block in enumerate(self.blocks):
+            *read, x = cast(InvertedBlock, block).activations(x)
+            if number >= len(self.blocks) - self.implanted_blocks:
+                maps += read
+        return [*maps, x], self.head(x)
+
+    def map_size(self, height: int, width: int) -> tuple[int, int]:
+        """The locations (rows, columns) that an image of this size gives."""
+        if min(height, width) < SHRINK:
+            raise ImageTooSmall(
+                f"an image of {width} x {height} px is smaller than the {SHRINK} x {SHRINK} px of one location: "
+                f"set --image-size {SHRINK} or more"
+            )
+        return -(-height // SHRINK), -(-width // SHRINK)
+
+
+def tail_of(blocks: list[InvertedBlock], head: Convolution) -> Tail:
+    """The implanted layers of some blocks, three a block, and the head: layer l reads base map l and implant l - 1."""
+
+    def implanted(number: int, part: Convolution, adds: int | None = None) -> ImplantedLayer:
+        return ImplantedLayer(
+            reads=number,
+            channels=part.conv.in_channels,
+            kernel=part.kernel,
+            stride=part.stride,
+            below=number - 1 if number else None,
+            adds=adds,
+            activation=None if part.linear else "relu6",
+        )
+
+    layers: list[ImplantedLayer] = []
+    for block in blocks:
+        first = len(layers)
+        before = first - 1 if block.residual and first else None  # the implant of the block's input
+        layers.append(implanted(first, cast(Convolution, block.expand)))
+        layers.append(implanted(first + 1, block.depthwise))
+        layers.append(implanted(first + 2, block.project, adds=before))
+    return Tail((*layers, implanted(len(layers), head)))
+
+
+RENAMED = {
+    "_conv_stem": "stem.conv",
+    "_bn0": "stem.norm",
+    "_conv_head": "head.conv",
+    "_bn1": "head.norm",
+}
+RENAMED_IN_BLOCKS = {
+    "_expand_conv": "expand.conv",
+    "_bn0": "expand.norm",
+    "_depthwise_conv": "depthwise.conv",
+    "_bn1": "depthwise.norm",
+    "_project_conv": "project.conv",
+    "_bn2": "project.norm",
+}
+
+
+def renamed(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The published weights by our names, without those of the 1000-class classifier."""
+    weights = {}
+    for name, value in published.items():
+        match name.split("."):
+            case ["_blocks", number, part, leaf]:
+                weights[f"blocks.{number}.{RENAMED_IN_BLOCKS[part]}.{leaf}"] = value
+            case [part, leaf] if part in RENAMED:
+                weights[f"{RENAMED[part]}.{leaf}"] = value
+    return weights
+
+
+def build_lite0(weights: Mapping[str, Tensor], implanted_blocks: int) -> EfficientNetLite0:
+    """The network with these weights, and nothing else initialised on the way."""
+    with torch.device("meta"):
+        network = EfficientNetLite0(implanted_blocks)
+    network.load_state_dict(weights, assign=True)
+    return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload] # torch's stubs lack it

@@ -1,0 +1,89 @@
+"""A fitted classifier as one torch module, from uint8 images to probabilities: what is exported.
+
+It is what `FewShotClassifier` computes with one part written differently: the implants of its one task are ordinary
+convolutions with their batch norm folded in, where training many tasks at once wants matrix products.
+"""
+
+import copy
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from implanting.calibration import open_set_score
+from implanting.errors import ConfigError
+from implanting.implants import EPSILON, Implant, Implants, activate
+from implanting.learning import Learned
+from implanting.similarity import locations, scaled_cosine
+
+
+class ExportedClassifier(nn.Module):
+    """Images to probabilities, open-set scores and, if asked for, the cosine of each location with each class."""
+
+    def __init__(self, learned: Learned, image_size: int, heat_map: bool = False) -> None:
+        super().__init__()
+        if heat_map and learned.fitted.classify.query_pooling == "flatten":
+            raise ConfigError("a classifier that flattens its maps has no score at a location: export without heat map")
+        self.learned, self.heat_map = learned, heat_map
+        self.shape = learned.base.map_size(image_size, image_size)
+        self.network = copy.deepcopy(learned.base.quick).cpu()
+        implants = learned.fitted.implants
+        self.implants = None if implants is None else ImplantConvolutions(implants)
+        mean, std = (torch.tensor(values)[:, None, None] for values in vars(learned.base.normalisation).values())
+        self.scale, self.shift = nn.Buffer(1 / (255 * std)), nn.Buffer(-mean / std)
+
+    def forward(self, images: Tensor) -> tuple[Tensor, ...]:
+        """Of uint8 images [image size size 3]: probabilities [image way], scores [image], maps [image way _ _]."""
+        features = self.features(images.permute(0, 3, 1, 2).to(torch.float32) * self.scale + self.shift)
+        cosines = self.learned.cosines(features)
+        answers = self.learned.probabilities(cosines), open_set_score(cosines)
+        if not self.heat_map:
+            return answers
+        maps = scaled_cosine(features, self.learned.prototypes, 1.0).mT.unflatten(2, self.shape)
+        return *answers, maps
+
+    def features(self, x: Tensor) -> Tensor:
+        """phi of normalised images, widened by the implants where there are any: [image location dim]."""
+        if self.implants is None:
+            return locations(self.network(x))
+        maps, phi = self.network.activations(x)
+        return locations(torch.cat([phi, self.implants(maps)], dim=1))
+
+
+class ImplantConvolutions(nn.Module):
+    """The implants of one task as ordinary convolutions over [a_l, a'_l]."""
+
+    def __init__(self, implants: Implants) -> None:
+        super().__init__()
+        self.layers = implants.tail.layers
+        self.convolutions = nn.ModuleList(convolution_of(implant) for implant in implants.layers)
+
+    def forward(self, base_maps: Sequence[Tensor]) -> Tensor:
+        """The implant part of phi_wide, [image channel row column]."""
+        outputs: list[Tensor] = []
+        for layer, convolution in zip(self.layers, self.convolutions, strict=True):
+            read = [base_maps[layer.reads]] + ([] if layer.below is None else [outputs[layer.below]])
+            maps = convolution(torch.cat(read, dim=1))
+            if layer.adds is not None:
+                maps = maps + outputs[layer.adds]
+            maps = activate(maps, layer.activation)
+            outputs.append(maps if layer.pool == 1 else F.max_pool2d(maps, layer.pool))
+        return outputs[-1]
+
+
+def convolution_of(implant: Implant) -> nn.Conv2d:
+    """The implanted convolution of one task with its batch norm, [input, tap x output] turned to torch's order."""
+    if implant.statistics is None:
+        raise ConfigError("the implants were not trained to their end: their batch norm has no statistics; fit again")
+    parts = [implant.base_weight] + ([] if implant.implant_weight is None else [implant.implant_weight])
+    weight = torch.cat(parts, dim=1)[0].detach().unflatten(1, (implant.kernel, implant.kernel, -1)).permute(3, 0, 1, 2)
+    variance, mean, gamma, beta = (
+        part.detach().flatten() for part in (*implant.statistics, implant.gamma, implant.beta)
+    )
+    scale = gamma * torch.rsqrt(variance + EPSILON)
+    outputs, inputs = weight.shape[:2]
+    convolution = nn.Conv2d(inputs, outputs, implant.kernel, implant.stride, implant.kernel // 2, device="meta")
+    convolution.weight = nn.Parameter((weight * scale[:, None, None, None]).contiguous(), requires_grad=False)
+    convolution.bias = nn.Parameter(beta - mean * scale, requires_grad=False)
+    return convolution

@@ -1,0 +1,137 @@
+"""Pictures side by side under their titles, with a colour scale: a matplotlib figure without global state.
+
+Everything is placed in inches, so that any number of pictures of any shape comes out at the same scale.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from implanting.heatmap.lettering import drawable, wrap
+from implanting.heatmap.overlay import Limits, Pixels, scale_colours
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+DPI = 160
+PICTURE = 2.4
+"""Longer side of a picture, inches."""
+NARROWEST = 1.5
+"""Room for the title of a narrow picture."""
+GAP, LINE, SCALE_WIDTH, SCALE_ROOM = 0.12, 0.17, 0.1, 0.75
+FONT_SIZE, SMALL = 9.0, 7.5
+LETTER = 0.078
+"""Width of a letter of that size."""
+
+
+class Panel(NamedTuple):
+    """A picture and what stands above it: a name of any length, and a short remark."""
+
+    picture: Pixels
+    name: str
+    remark: str = ""
+
+
+class Title(NamedTuple):
+    """Lines of text, and the fonts that have their letters."""
+
+    text: str
+    families: list[str]
+
+
+class Size(NamedTuple):
+    """Inches of a row of pictures and of its parts."""
+
+    cell: float
+    row: float
+    width: float
+    height: float
+
+
+def row_size(panels: Sequence[Panel]) -> Size:
+    """What a row of pictures of one size takes, with their titles and the scale."""
+    height, width = (side / DPI for side in panels[0].picture.shape[:2])
+    cell, row = max(width, NARROWEST), max(height, NARROWEST)
+    lines = max(title(panel, cell).text.count("\n") + 1 for panel in panels)
+    return Size(cell, row, GAP + len(panels) * (cell + GAP) + SCALE_ROOM, row + LINE * lines + 2 * GAP)
+
+
+def row_figure(panels: Sequence[Panel], limits: Limits, scale_label: str) -> "Figure":
+    """Pictures of one size in a row, and the scale of their colours."""
+    from matplotlib.figure import Figure  # slow to import, and needed here only
+
+    size = row_size(panels)
+    figure = Figure((size.width, size.height), DPI, facecolor="white")
+    draw_row(figure, panels, limits, scale_label)
+    return figure
+
+
+def draw_row(
+    figure: "Figure", panels: Sequence[Panel], limits: Limits, scale_label: str, corner: tuple[float, float] = (0, 0)
+) -> None:
+    """Draw the row with its lower left corner at a place of a figure."""
+    cell, row, *_ = row_size(panels)
+    left, bottom = corner[0] + GAP, corner[1] + GAP
+    for number, panel in enumerate(panels):
+        height, width = (side / DPI for side in panel.picture.shape[:2])
+        middle, centre = left + number * (cell + GAP) + cell / 2, bottom + row / 2
+        axes = place(figure, middle - width / 2, centre - height / 2, width, height)
+        show(axes, panel.picture, title(panel, cell))
+    draw_scale(place(figure, left + len(panels) * (cell + GAP), bottom, SCALE_WIDTH, row), limits, scale_label)
+
+
+def title(panel: Panel, width: float) -> Title:
+    """The name in two lines at most, and the remark under it."""
+    name, families = drawable(panel.name)
+    lines = [wrap(name, int(width / LETTER)), panel.remark]
+    return Title("\n".join(filter(None, lines)), families)
+
+
+def place(figure: "Figure", left: float, bottom: float, width: float, height: float) -> "Axes":
+    """Axes at a place in inches from the lower left corner."""
+    across, up = figure.get_size_inches()
+    return figure.add_axes((left / across, bottom / up, width / across, height / up))
+
+
+def show(axes: "Axes", picture: Pixels, heading: Title) -> None:
+    """A picture that fills its axes, and the text above it."""
+    axes.imshow(picture, aspect="auto")
+    axes.set(xticks=[], yticks=[])
+    axes.spines[:].set_visible(False)
+    axes.annotate(
+        heading.text,
+        (0.5, 1),
+        (0, 4),
+        "axes fraction",
+        "offset points",
+        ha="center",
+        va="bottom",
+        fontsize=FONT_SIZE,
+        fontfamily=heading.families,
+        linespacing=1.25,
+        parse_math=False,  # a name may hold dollar signs
+    )
+
+
+def draw_scale(axes: "Axes", limits: Limits, label: str) -> None:
+    """The colours from low to high."""
+    upright = scale_colours(128)[::-1, None]
+    axes.imshow(upright, aspect="auto", extent=(0, 1, limits.low, limits.high))
+    axes.set_xticks([])
+    axes.set_yticks([limits.low, (limits.low + limits.high) / 2, limits.high])
+    axes.yaxis.set_major_formatter("{x:.2f}")
+    axes.yaxis.tick_right()
+    axes.yaxis.set_label_position("right")
+    axes.set_ylabel(label, fontsize=SMALL)
+    axes.tick_params(labelsize=SMALL, length=2)
+    axes.spines[:].set_visible(False)
+
+
+def percent(probability: float) -> str:
+    """A probability without decimals that never says 0 or 100 where it is neither."""
+    rounded = round(100 * probability)
+    if rounded == 0 and probability > 0:
+        return "< 1 %"
+    if rounded == 100 and probability < 1:
+        return "> 99 %"
+    return f"{rounded} %"

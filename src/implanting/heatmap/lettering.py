@@ -1,0 +1,95 @@
+"""Names as a picture can show them: any script that an installed font has, in a few short lines."""
+
+import unicodedata
+from collections.abc import Iterable, Iterator
+from functools import cache
+
+FONT = "DejaVu Sans"
+"""Comes with matplotlib: Latin, Greek, Cyrillic, Arabic, Hebrew and more, but no Chinese, Japanese or Korean."""
+
+MISSING = "\N{WHITE SQUARE}"
+"""Stands for a character that no installed font has, as in a browser."""
+
+ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
+
+
+@cache
+def characters(path: str) -> frozenset[int]:
+    """The code points that a font file has a glyph for."""
+    from matplotlib.ft2font import FT2Font  # slow to import, and needed here only
+
+    return frozenset(FT2Font(path).get_charmap())
+
+
+def other_fonts() -> Iterator[tuple[str, str]]:
+    """Family and file of the installed fonts; matplotlib's own others are of mathematical signs only."""
+    from matplotlib import get_data_path
+    from matplotlib.font_manager import fontManager
+
+    own = get_data_path()
+    return ((entry.name, entry.fname) for entry in fontManager.ttflist if not entry.fname.startswith(own))
+
+
+def fonts_for(text: str) -> list[str]:
+    """The font families that draw a text between them: the usual one, and others only where it lacks a character."""
+    from matplotlib.font_manager import findfont
+
+    families = [FONT]
+    wanted = {ord(character) for character in text} - characters(findfont(FONT))
+    for family, path in other_fonts() if wanted else ():
+        if found := wanted & characters(path):
+            families.append(family)
+            wanted -= found
+        if not wanted:
+            break
+    return families
+
+
+def drawable(text: str) -> tuple[str, list[str]]:
+    """A text on one line with squares for what no font has, and the fonts to draw it with."""
+    from matplotlib.font_manager import findfont
+
+    text = " ".join("".join(" " if unicodedata.category(one) == "Cc" else one for one in text).split())
+    families = fonts_for(text)
+    known = frozenset[int]().union(*(characters(findfont(family)) for family in families))
+    return "".join(one if ord(one) in known else _stand_in(one) for one in text), families
+
+
+def _stand_in(character: str) -> str:
+    """Joiners and marks of direction, which have no shape of their own, are left out."""
+    return "" if unicodedata.category(character) == "Cf" else MISSING
+
+
+def columns(text: str) -> int:
+    """The room a text takes, in letters: East Asian characters take two, accents and the like none."""
+    wide = (one == MISSING or unicodedata.east_asian_width(one) in "WF" for one in text)
+    return sum(0 if unicodedata.combining(one) else 1 + is_wide for one, is_wide in zip(text, wide, strict=True))
+
+
+def shorten(text: str, room: int) -> str:
+    """The text, or its beginning and an ellipsis, in `room` columns."""
+    if columns(text) <= room:
+        return text
+    while text and columns(text) > room - 1:
+        text = text[:-1]
+    return text.rstrip() + ELLIPSIS
+
+
+def wrap(text: str, room: int, lines: int = 2) -> str:
+    """The text in at most so many lines of `room` columns, broken at blanks and underscores where there are any."""
+    done: list[str] = []
+    while text and len(done) < lines - 1 and columns(text) > room:
+        cut = _break(text, room)
+        done.append(text[:cut].rstrip())
+        text = text[cut:].lstrip()
+    return "\n".join([*done, shorten(text, room)])
+
+
+def _break(text: str, room: int) -> int:
+    """How many characters the first line takes."""
+    fitting = [end for end in range(1, len(text) + 1) if columns(text[:end]) <= room]
+    return max(_after_blanks(text, fitting), default=max(fitting, default=1))
+
+
+def _after_blanks(text: str, ends: Iterable[int]) -> list[int]:
+    return [end for end in ends if text[end - 1] in " _-/" or text[end : end + 1] == " "]

@@ -1,0 +1,62 @@
+"""Pictures with their heat maps, within the page."""
+
+import base64
+import io
+from collections.abc import Iterable
+from html import escape
+
+from PIL import Image
+
+from implanting.heatmap import SCALE_LABELS, Explanation, fit, percent, scale_colours
+from implanting.heatmap.overlay import Pixels
+from implanting.html_report.contents import Shown
+
+THUMBNAIL = 176
+"""Longer side of a picture, pixels."""
+
+JPEG_QUALITY = 85
+
+SCALE_STEPS = 9
+"""Colours between which a browser blends."""
+
+
+def gallery(shown: Iterable[Shown]) -> str:
+    """Pictures with their heat maps."""
+    cards = "".join(card(one) for one in shown)
+    return f"<div class=gallery>{cards}</div>" if cards else ""
+
+
+def card(shown: Shown) -> str:
+    """An image, then its maps on one colour scale."""
+    explanation = shown.explanation
+    pictures = [figure(fit(explanation.image, THUMBNAIL), shown.truth, "true class")]
+    maps = zip(explanation.overlays(THUMBNAIL), explanation.classes, explanation.probabilities, strict=True)
+    pictures += [figure(picture, str(label), percent(float(probability))) for picture, label, probability in maps]
+    answer = "" if shown.answer in explanation.classes else f"<br>answer: {escape(shown.answer)}"
+    return (
+        f"<article><div class=pictures>{''.join(pictures)}</div>{scale(explanation)}"
+        f"<p class=name>{escape(shown.name)}{answer}</p></article>"
+    )
+
+
+def figure(picture: Pixels, name: str, remark: str) -> str:
+    """A picture within the page, and what stands under it."""
+    name, remark = escape(name), escape(remark)
+    file = io.BytesIO()
+    Image.fromarray(picture).save(file, "JPEG", quality=JPEG_QUALITY)
+    data = base64.b64encode(file.getvalue()).decode("ascii")
+    height, width = picture.shape[:2]
+    return (
+        f'<figure><img src="data:image/jpeg;base64,{data}" width={width} height={height} alt="{name}, {remark}" '
+        f'loading="lazy"><figcaption title="{name}">{name}<br><small>{remark}</small></figcaption></figure>'
+    )
+
+
+def scale(explanation: Explanation) -> str:
+    """What the colours of a card stand for."""
+    limits = explanation.limits
+    colours = ",".join(f"rgb({red} {green} {blue})" for red, green, blue in scale_colours(SCALE_STEPS))
+    return (
+        f'<div class=scale>{limits.low:.2f}<i style="background:linear-gradient(90deg,{colours})"></i>'
+        f"{limits.high:.2f} {SCALE_LABELS[explanation.kind]}</div>"
+    )

@@ -1,0 +1,71 @@
+"""The page: its parts in order, its style, and what a browser may load for it."""
+
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+
+from implanting.errors import ConfigError
+from implanting.html_report.contents import ScoreReport
+from implanting.html_report.gallery import gallery
+from implanting.html_report.tables import confusion, per_class_table, settings_table
+from implanting.scores import Share
+
+POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+"""What a browser may load: pictures and style of this very file, no script, nothing from outside."""
+
+PER_CLASS_NOTE = "Right answers among the images of each class, with Wilson's 95 % interval; few images, wide interval."
+
+
+def write_report(report: ScoreReport, path: Path) -> None:
+    """Write the report; a file that is there stays until the new one is complete."""
+    page = render(report)
+    try:
+        path.write_text(page, encoding="utf-8", errors="replace")  # names of files may hold what is no text
+    except OSError as fault:
+        raise ConfigError(f"{path} cannot be written ({fault.strerror}): choose another place") from fault
+
+
+def render(report: ScoreReport) -> str:
+    """The whole page."""
+    style = files("implanting.html_report").joinpath("style.css").read_text(encoding="utf-8")
+    parts = [
+        f"<h1>{escape(report.title)}</h1>",
+        summary(report.score.accuracy),
+        section(
+            "Wrong answers", "The surest first. Maps: the likeliest class, then the true one.", gallery(report.wrong)
+        ),
+        section(
+            "Right answers",
+            "The surest of each class in turn. Maps: the answer, then the second likeliest class.",
+            gallery(report.right),
+        ),
+        section("Classes", PER_CLASS_NOTE, per_class_table(report)),
+        section("What is taken for what", *confusion(report)),
+        section("Settings", "", settings_table(report)),
+    ]
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+        f"<title>{escape(report.title)}</title><style>{style}</style></head>\n<body><main>\n"
+        + "\n".join(filter(None, parts))
+        + "\n</main></body></html>\n"
+    )
+
+
+def section(heading: str, note: str, content: str) -> str:
+    """A part of the page; nothing at all where there is nothing to show."""
+    if not content:
+        return ""
+    return f"<section><h2>{heading}</h2>{f'<p class=note>{note}</p>' if note else ''}{content}</section>"
+
+
+def summary(accuracy: Share) -> str:
+    """The one number and how sure it is."""
+    low, high = (f"{100 * end:.1f}" for end in accuracy.interval)
+    return (
+        f"<p class=accuracy><b>{100 * accuracy.mean:.1f} %</b> right: {accuracy.right} of {accuracy.total} images</p>"
+        f"<p class=note>95 % interval: {low} to {high} % (Wilson's score interval for a proportion of images). Among "
+        "other images of the same kind, this classifier's share of right answers lies there, if these images are a "
+        "fair sample of them. It does not say how a classifier fitted to other images would do.</p>"
+    )

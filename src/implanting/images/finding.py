@@ -1,0 +1,73 @@
+"""Files, folders, patterns and standard input, as a command line gets them -> image files."""
+
+import glob
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from implanting.errors import DataError
+from implanting.images.class_folders import files_in, is_image
+from implanting.images.decoding import IMAGE_EXTENSIONS
+
+STANDARD_INPUT = "-"
+
+
+def find_images(inputs: Sequence[str | Path], skip_bad: bool = False) -> list[Path]:
+    """The image files that the inputs name, each once, in the order of the inputs.
+
+    A file is taken whatever its name ends in; of folders (sorted, with all folders inside) and patterns such as
+    `photos/**/*.jpg` only what has an image's extension; `-` reads paths from standard input, one a line or, if any
+    is there, separated by NUL. A file that is missing is an error or, with `skip_bad`, left to be reported as such
+    when it is decoded.
+    """
+    paths = list(dict.fromkeys(path for name in inputs for path in _expand(name, skip_bad)))
+    if not paths:
+        named = ", ".join(map(str, inputs)) or "nothing was named"
+        raise DataError(f"no image found ({named}): name image files, folders or patterns ({_extensions()})")
+    return paths
+
+
+def _expand(name: str | Path, skip_bad: bool) -> Iterator[Path]:
+    if str(name) == STANDARD_INPUT:
+        for line in _standard_input():
+            yield from _expand_path(Path(line), skip_bad)
+    elif isinstance(name, str) and glob.has_magic(name) and not Path(name).exists():
+        yield from _expand_pattern(name)
+    else:
+        yield from _expand_path(Path(name), skip_bad)
+
+
+def _expand_path(path: Path, skip_bad: bool) -> Iterator[Path]:
+    if path.is_dir():
+        yield from _images_in(path, str(path))
+    elif path.exists() or skip_bad:
+        yield path
+    else:
+        raise DataError(f"{path} does not exist: check the path")
+
+
+def _expand_pattern(pattern: str) -> Iterator[Path]:
+    found = map(Path, sorted(glob.glob(pattern, recursive=True)))  # noqa: PTH207 (Path.glob takes no absolute pattern)
+    files = [file for path in found for file in (files_in(path) if path.is_dir() else [path])]
+    yield from _checked(filter(is_image, files), f"the pattern {pattern}", "matches")
+
+
+def _images_in(folder: Path, name: str) -> Iterator[Path]:
+    yield from _checked(filter(is_image, files_in(folder)), name, "holds")
+
+
+def _checked(images: Iterable[Path], name: str, verb: str) -> list[Path]:
+    if images := list(images):
+        return images
+    raise DataError(f"{name} {verb} no image: needed are files with an image's extension ({_extensions()})")
+
+
+def _standard_input() -> list[str]:
+    text = os.fsdecode(sys.stdin.buffer.read())
+    lines = text.split("\0") if "\0" in text else text.replace("\r\n", "\n").split("\n")
+    return [line for line in lines if line.strip()]
+
+
+def _extensions() -> str:
+    return ", ".join(sorted(IMAGE_EXTENSIONS))

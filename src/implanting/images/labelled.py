@@ -1,0 +1,126 @@
+"""A folder of class folders as lists of images and labels, looked over for what spoils a classifier.
+
+Copies of one image in two classes are found by the bytes of the files, not by their pixels: that is how they come
+about (a file copied or linked into two folders), and only files of equal length need to be read at all, where
+comparing pixels would decode everything twice.
+"""
+
+import hashlib
+import warnings
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from implanting.errors import DataError, DataWarning
+from implanting.images.class_folders import list_class_folders
+from implanting.images.decoding import ImageSource
+from implanting.images.streaming import Failure, decode_batches
+from implanting.progress import Progress, silent
+
+NAMED = 5
+"""Files named in a remark; more are counted."""
+
+CHECK_SIZE, CHECK_BATCH = 8, 64
+"""Images are decoded to this size, so many at once, only to see whether they decode."""
+
+
+@dataclass(frozen=True)
+class LabelledImages:
+    """The images of a folder, the class of each, and what was noticed."""
+
+    paths: list[Path]
+    labels: list[str]
+    skipped: int
+    """Files in the class folders that are not images, by their extension."""
+    bad: list[Failure]
+    """Images that do not decode and were left out."""
+    copies: list[tuple[Path, ...]]
+    """Files of equal content that stand in two classes or more."""
+
+    def remarks(self) -> list[str]:
+        """What was noticed, a line each."""
+        remarks = []
+        if self.skipped:
+            remarks.append(f"skipped {_count(self.skipped, 'file')} without an image's extension")
+        if self.bad:
+            remarks.append(f"left out {_some([failure.reason for failure in self.bad])}")
+        if self.copies:
+            pairs = [" = ".join(map(str, group)) for group in self.copies]
+            remarks.append(f"the same image stands in two classes, which no classifier can learn: {_some(pairs)}")
+        return remarks
+
+
+def inspect_folder(path: str | Path, *, skip_bad: bool = False, progress: Progress = silent) -> LabelledImages:
+    """The images of a folder with one sub-folder a class, and all that was noticed.
+
+    With `skip_bad`, all images are decoded to see whether they do. Without, a bad one raises when it is used.
+    """
+    classes, skipped = list_class_folders(path)
+    bad = undecodable([file for files in classes.values() for file in files], progress) if skip_bad else []
+    left_out = {failure.source for failure in bad}
+    kept = {name: [file for file in files if file not in left_out] for name, files in classes.items()}
+    if empty := [name for name, files in kept.items() if not files]:
+        raise DataError(
+            f"none of the {_count(len(classes[empty[0]]), 'image')} of class '{empty[0]}' decodes, such as: "
+            f"{bad[0].reason}"
+        )
+    paths = [file for files in kept.values() for file in files]
+    labels = [name for name, files in kept.items() for _ in files]
+    return LabelledImages(paths, labels, skipped, bad, copies_between(kept))
+
+
+def read_folder(path: str | Path, *, skip_bad: bool = False) -> tuple[list[Path], list[str]]:
+    """The images of a folder with one sub-folder a class, and the class of each.
+
+    Files that are not images, by their extension, are skipped; with `skip_bad`, so are images that do not decode. A
+    `DataWarning` tells of both, and of copies of one image in two classes; `inspect_folder` gives them as lists.
+    """
+    found = inspect_folder(path, skip_bad=skip_bad)
+    for remark in found.remarks():
+        warnings.warn(f"{path}: {remark}", DataWarning, stacklevel=2)
+    return found.paths, found.labels
+
+
+def undecodable(sources: Sequence[ImageSource], progress: Progress = silent) -> list[Failure]:
+    """The images that do not decode, and why."""
+    batches = decode_batches(sources, CHECK_SIZE, CHECK_BATCH, skip_bad=True)
+    rounds = -(-len(sources) // CHECK_BATCH)
+    return [failure for batch in progress(batches, "checking images", rounds) for failure in batch.failures]
+
+
+def copies_between(classes: Mapping[str, Sequence[Path]]) -> list[tuple[Path, ...]]:
+    """Groups of files with the same bytes that stand in two classes or more."""
+    homes = {file: name for name, files in classes.items() for file in files if file.is_file()}
+    groups = [
+        group
+        for same_length in _grouped((file.stat().st_size, file) for file in homes)
+        if _cross(same_length, homes)
+        for group in _grouped((_digest(file), file) for file in same_length)
+    ]
+    return [tuple(group) for group in groups if _cross(group, homes)]
+
+
+def _cross(files: Sequence[Path], homes: Mapping[Path, str]) -> bool:
+    return len({homes[file] for file in files}) > 1
+
+
+def _grouped(pairs: Iterable[tuple[object, Path]]) -> list[list[Path]]:
+    groups: dict[object, list[Path]] = defaultdict(list)
+    for key, file in pairs:
+        groups[key].append(file)
+    return list(groups.values())
+
+
+def _digest(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def _some(lines: Sequence[str]) -> str:
+    further = f"; and {len(lines) - NAMED} more" * (len(lines) > NAMED)
+    return "; ".join(lines[:NAMED]) + further

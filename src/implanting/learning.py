@@ -1,0 +1,208 @@
+"""One task as a user has it: learn classes from supports, answer for further images, take classes in and out.
+
+This is the path of evaluation with one task in the batch. A class is the mean of its pooled supports and their number,
+so that images and classes are added and removed at the cost of themselves; the implants stay as they were trained.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int, UInt8
+from torch import Tensor
+
+from implanting.activations import encode
+from implanting.base import BaseNetwork
+from implanting.calibration import UNKNOWN, Calibration, calibrate, open_set_score
+from implanting.crossfit import cross_fit
+from implanting.errors import ConfigError
+from implanting.heatmap import Explanation, MapKind, centre_square, similarity_maps, softmax_maps
+from implanting.images import ImageSource, decode, load
+from implanting.randomness import Stream, generator_of
+from implanting.similarity import pool, probabilities, scaled_cosine
+from implanting.supports import Fitted, Fitting, Supports, widened
+from implanting.tail import Sizes
+from implanting.views import views_of
+
+Images = UInt8[Tensor, "image height width 3"]
+
+CALIBRATED = 300
+"""Supports that are held out to calibrate a task without implants, at most."""
+
+MOST_IMPLANTED = 500
+"""Supports beyond which "auto" does without implants: training them would take minutes."""
+
+ENOUGH = 3
+"""Images that some class must have for its supports to tell how sure the classifier is."""
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What a task leaves behind."""
+
+    base: BaseNetwork
+    fitted: Fitted
+    """Of one task: prototypes, implants, and how queries are scored."""
+    counts: Int[Tensor, " way"]
+    """Supports of each class."""
+    calibration: Calibration
+
+    @property
+    def prototypes(self) -> Float[Tensor, "way dim"]:
+        """One vector a class."""
+        return self.fitted.prototypes[0]
+
+    def features(self, images: Images) -> Float[Tensor, "image location dim"]:
+        """phi of each image, widened by the implants where there are any."""
+        if self.fitted.implants is None:
+            return self.base.embed(images).cpu()
+        maps, phi, sizes = encode(self.base, images)
+        implants = dataclasses.replace(self.fitted.implants, sizes=sizes)
+        return widened(implants, [part[None] for part in maps], phi[None])[0]
+
+    def cosines(self, features: Float[Tensor, "image location dim"]) -> Float[Tensor, "image pooled way"]:
+        """Of each location, or of the pooled map, with each prototype."""
+        return scaled_cosine(pool(features, self.fitted.classify.query_pooling), self.prototypes, 1.0)
+
+    def probabilities(self, cosines: Float[Tensor, "image pooled way"]) -> Float[Tensor, "image way"]:
+        """Calibrated probabilities of the classes (eq. pred, pred-dc)."""
+        return self.calibration.sharpen(probabilities(self.fitted.classify.tau * cosines))
+
+    def with_images(self, images: Images, labels: Int[Tensor, " image"]) -> "Learned":
+        """Further supports of these classes."""
+        vectors = pool(self.features(images), self.fitted.classify.support_pooling).squeeze(1)
+        counts = self.counts + labels.bincount(minlength=len(self.counts))
+        moves = torch.zeros_like(self.prototypes).index_add(0, labels, vectors - self.prototypes[labels])
+        return self.replaced(self.prototypes + moves / counts[:, None], counts)  # a class without new images stays
+
+    def with_classes(self, places: Int[Tensor, " way"], way: int) -> "Learned":
+        """The same classes at other places among `way`; places that stay empty wait for their first image."""
+        counts = self.counts.new_zeros(way).index_copy(0, places, self.counts)
+        empty = self.prototypes.new_zeros(way, self.prototypes.shape[1])
+        return self.replaced(empty.index_copy(0, places, self.prototypes), counts)
+
+    def only(self, kept: Int[Tensor, " way"]) -> "Learned":
+        """These classes alone."""
+        return self.replaced(self.prototypes[kept], self.counts[kept])
+
+    def replaced(self, prototypes: Float[Tensor, "way dim"], counts: Int[Tensor, " way"]) -> "Learned":
+        """The same with other prototypes."""
+        return dataclasses.replace(
+            self, fitted=dataclasses.replace(self.fitted, prototypes=prototypes[None]), counts=counts
+        )
+
+
+def learn(
+    base: BaseNetwork,
+    fitting: Callable[[Sizes], Fitting],
+    batches: Iterable[Images],
+    labels: Int[Tensor, " image"],
+    implants: Literal["auto"] | bool,
+    seed: int,
+) -> Learned:
+    """Learn classes from their supports; `fitting` is told the sizes of the base maps, where they are needed."""
+    if implants_pay(base, labels.bincount()) if implants == "auto" else implants:
+        return learn_implants(base, fitting, torch.cat(list(batches)), labels, seed)
+    return learn_prototypes(base, fitting(()), batches, labels)
+
+
+def implants_pay(base: BaseNetwork, counts: Int[Tensor, " way"]) -> bool:
+    """Whether validation classes showed implants to help with so many supports, and training them takes seconds."""
+    described = base.tail is not None and base.pooling != "flatten"
+    return described and float(counts.median()) >= base.implants_from_shots and int(counts.sum()) <= MOST_IMPLANTED
+
+
+def learn_implants(
+    base: BaseNetwork,
+    fitting: Callable[[Sizes], Fitting],
+    images: Images,
+    labels: Int[Tensor, " image"],
+    seed: int,
+) -> Learned:
+    """Implants trained on all supports, then prototypes; how sure they are is told by cross-fitting."""
+    views = fitting(()).views
+    maps, phi, sizes = encode(base, views_of(images, views).transpose(0, 1).flatten(0, 1))
+    supports, fit = Supports.of_one_task(maps, phi, labels, views), fitting(sizes)
+    fitted = fit.implants(supports, [generator_of(seed, Stream.IMPLANTS, 0)])
+    learned = Learned(base, fitted, labels.bincount(), usual_calibration(base))
+    if int(learned.counts.max()) < ENOUGH:
+        return learned
+    held_out = cross_fit(supports, fit, [generator_of(seed, Stream.IMPLANTS, 0)]).implants
+    asked = held_out.probabilities[0].isfinite().all(-1)
+    scores = open_set_score(held_out.cosines[0, asked][:, None])
+    told = calibrate(held_out.probabilities[0, asked], labels[asked], scores, usual=learned.calibration.power)
+    return dataclasses.replace(learned, calibration=told)
+
+
+def learn_prototypes(
+    base: BaseNetwork, fitting: Fitting, batches: Iterable[Images], labels: Int[Tensor, " image"]
+) -> Learned:
+    """Prototypes alone, the images read batch by batch: memory does not grow with them beyond one vector each."""
+    classify, views = fitting.by_prototypes, fitting.support_views
+    chosen = torch.zeros(len(labels), dtype=torch.bool)
+    chosen[calibrating(labels)] = True
+    vectors, queries, start = [], [], 0
+    for images in batches:
+        phi = base.embed(views_of(images, views).flatten(0, 1)).cpu().unflatten(0, (views, len(images)))
+        vectors.append(pool(phi, classify.support_pooling).squeeze(2).mean(0))
+        queries.append(pool(phi[0], classify.query_pooling)[chosen[start : start + len(images)]])
+        start += len(images)
+    support, counts = torch.cat(vectors), labels.bincount()
+    sums = support.new_zeros(len(counts), support.shape[1]).index_add(0, labels, support)
+    learned = Learned(base, Fitted((sums / counts[:, None])[None], classify), counts, usual_calibration(base))
+    if not chosen.any():
+        return learned
+    cosines = left_out_cosines(learned, torch.cat(queries), support[chosen], labels[chosen])
+    told = calibrate(
+        probabilities(classify.tau * cosines), labels[chosen], open_set_score(cosines), usual=learned.calibration.power
+    )
+    return dataclasses.replace(learned, calibration=told)
+
+
+def usual_calibration(base: BaseNetwork) -> Calibration:
+    """What the validation images of a base tell, for tasks whose supports are too few to tell it."""
+    stored = base.training.get("calibration")
+    return Calibration.from_document(stored) if stored else UNKNOWN
+
+
+def calibrating(labels: Int[Tensor, " image"]) -> Int[Tensor, " chosen"]:
+    """Supports that may be left out: of classes that have enough, and spread over them where they are many."""
+    counts = labels.bincount()
+    eligible = torch.nonzero(counts[labels] >= ENOUGH).flatten()
+    return eligible[:: max(1, -(-len(eligible) // CALIBRATED))]
+
+
+def left_out_cosines(
+    learned: Learned,
+    queries: Float[Tensor, "image pooled dim"],
+    vectors: Float[Tensor, "image dim"],
+    labels: Int[Tensor, " image"],
+) -> Float[Tensor, "image pooled way"]:
+    """Cosines of supports with the prototypes, that of their own class made without them."""
+    cosines = scaled_cosine(queries, learned.prototypes, 1.0)
+    rest = learned.prototypes[labels] * learned.counts[labels, None] - vectors
+    own = scaled_cosine(queries, rest[:, None], 1.0)
+    return cosines.scatter(2, labels[:, None, None].expand(-1, queries.shape[1], 1), own)
+
+
+def explain(
+    learned: Learned, source: ImageSource, size: int, classes: Sequence[Any], kind: MapKind, finer: int
+) -> Explanation:
+    """Where an image looks like each class; the maps come from the image at `finer` times the size."""
+    if learned.fitted.classify.query_pooling == "flatten":
+        raise ConfigError("a base trained with flatten has no class scores of single locations: explain needs another")
+    features = {
+        side: learned.features(torch.from_numpy(load(source, side).copy())[None]) for side in {size, size * finer}
+    }
+    probabilities = learned.probabilities(learned.cosines(features[size]))[0]
+    phi, image = features[size * finer][0], decode(source)
+    shape = learned.base.map_size(size * finer, size * finer)
+    if kind == "softmax":
+        maps = softmax_maps(phi, learned.prototypes, learned.fitted.classify.tau, shape)
+    else:
+        maps = similarity_maps(phi, learned.prototypes, shape)
+    box = centre_square(image.height, image.width)
+    return Explanation(np.asarray(image), maps.numpy(), tuple(classes), probabilities.numpy(), kind, box)

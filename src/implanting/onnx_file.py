@@ -1,0 +1,151 @@
+"""A fitted classifier as one ONNX graph: uint8 images in, probabilities out, all else that is needed in its metadata.
+
+The graph is checked before it is written: onnxruntime must give what the classifier gives.
+"""
+
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, UInt8
+from torch import Tensor
+
+from implanting import __version__
+from implanting.classifier import FewShotClassifier
+from implanting.classifier_file import plain_labels
+from implanting.errors import ExportError, MissingExtra
+from implanting.exported import ExportedClassifier
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+INPUT, OUTPUTS = "images", ("probabilities", "open_set_score", "heat_map")
+
+TOLERANCE = 1e-4
+"""Largest difference of a probability that may be between PyTorch and onnxruntime."""
+
+
+def require_exporter() -> None:
+    """Refuse, before anything slow is done, where the packages are missing."""
+    if missing := [name for name in ("onnx", "onnxscript") if find_spec(name) is None]:
+        raise MissingExtra(
+            f"exporting needs {' and '.join(missing)}, which are not installed: pip install 'implanting[export]'"
+        )
+
+
+def has_runtime() -> bool:
+    """Whether onnxruntime is there."""
+    return find_spec("onnxruntime") is not None
+
+
+def onnx_bytes(classifier: FewShotClassifier, heat_map: bool = False) -> bytes:
+    """The content of an ONNX file that holds all of a fitted classifier."""
+    require_exporter()
+    module = ExportedClassifier(classifier.learned_, classifier.size_, heat_map).eval()
+    trial = torch.zeros(2, classifier.size_, classifier.size_, 3, dtype=torch.uint8)
+    with quiet():
+        program = torch.onnx.export(
+            module,
+            (trial,),
+            dynamo=True,
+            dynamic_shapes=({0: torch.export.Dim("batch")},),
+            input_names=[INPUT],
+            output_names=list(OUTPUTS[: 3 if heat_map else 2]),
+            verbose=False,
+        )
+    if program is None:
+        raise ExportError(f"{classifier.base_.name} cannot be exported: PyTorch gave no graph")
+    for node in program.model.graph.all_nodes():
+        node.metadata_props.clear()  # where in the source each node came from, with paths of this machine
+    program.model.metadata_props.update(metadata(classifier))
+    return program.model_proto.SerializeToString()
+
+
+def metadata(classifier: FewShotClassifier) -> dict[str, str]:
+    """What a program needs to know beside the graph, as text; classes and the label for none of them as JSON."""
+    return {
+        "classes": json.dumps(plain_labels(classifier.classes_), ensure_ascii=False),
+        "image_size": str(classifier.size_),
+        "resizing": classifier.base_.resizing,
+        "threshold": repr(classifier.learned_.calibration.threshold(classifier.refuse)),
+        "unknown": json.dumps(classifier.unknown, ensure_ascii=False),
+        "base": classifier.base_.name,
+        "producer": f"implanting {__version__}",
+    }
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without what torch's exporter says of itself: packages that are not needed, its own deprecated calls."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*LeafSpec", FutureWarning)
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How onnxruntime and the classifier agree on some images."""
+
+    images: int
+    same_labels: int
+    largest_difference: float
+    """Of a probability."""
+
+
+def open_session(content: bytes) -> "onnxruntime.InferenceSession":
+    """A graph ready to run, with as many threads as PyTorch uses."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+
+
+def check(content: bytes, classifier: FewShotClassifier, images: UInt8[Tensor, "image size size 3"]) -> Agreement:
+    """Run images, all together and one alone, through both; raises where probabilities differ too much."""
+    session = open_session(content)
+    expected = classifier.predict_proba(images.numpy())
+    found = run(session, images)
+    alone = run(session, images[:1])
+    difference = max(float(np.abs(found - expected).max()), float(np.abs(alone - expected[:1]).max()))
+    same = int((found.argmax(1) == expected.argmax(1)).sum())
+    if not difference <= TOLERANCE:
+        raise ExportError(
+            f"the exported graph is wrong: a probability differs by {difference:.1e} on {len(images)} images, at most "
+            f"{TOLERANCE:.0e} is allowed; nothing was written, please report this with the versions of torch and onnx"
+        )
+    return Agreement(len(images), same, difference)
+
+
+def run(session: "onnxruntime.InferenceSession", images: UInt8[Tensor, "image size size 3"]) -> Float[Any, "image way"]:
+    """The probabilities that a graph gives."""
+    return session.run([OUTPUTS[0]], {INPUT: images.numpy()})[0]
+
+
+def sample_photos(size: int, count: int = 8) -> UInt8[Tensor, "image {size} {size} 3"]:
+    """Pieces, at several scales, of the two photos that come with scikit-learn."""
+    from PIL import Image
+    from sklearn.datasets import load_sample_images
+
+    photos = [Image.fromarray(photo) for photo in load_sample_images().images]
+    pieces = []
+    for number in range(count):
+        photo, side = photos[number % 2], 400 - 40 * number
+        left = 30 * number
+        pieces.append(
+            np.asarray(photo.resize((size, size), Image.Resampling.BILINEAR, (left, 5, left + side, 5 + side)))
+        )
+    return torch.from_numpy(np.stack(pieces))

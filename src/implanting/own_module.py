@@ -1,0 +1,174 @@
+"""A user's own torch module as an embedding network.
+
+It must end in a map [n, d, h, w] or in tokens [n, tokens, d] (a vision transformer), the first of which may be no
+locations. What it computes is never looked into; the convolutions beside which implants shall stand are named, and
+what they read is caught on the way in.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from implanting.errors import ConfigError, ImageTooSmall
+from implanting.tail import Activation, ImplantedLayer, Tail, check_sizes
+
+Images = Float[Tensor, "image channel height width"]
+
+
+@dataclass(frozen=True)
+class ImplantedModule:
+    """A convolution of one's own network beside which implants stand. Numbers are places in the list of these."""
+
+    name: str
+    """Its name inside the network, such as "layer4.1.conv2"."""
+    activation: Activation | None = None
+    """What follows its batch norm and the sum."""
+    below: int | None = None
+    """The implanted one whose output it reads too; None for the first."""
+    adds: int | None = None
+    """The implanted one whose output is added before the activation: a residual connection."""
+    pool: int = 1
+    """Side of the max-pool that follows; 1 is none."""
+
+
+class ModuleNetwork(nn.Module):
+    """phi: images to feature maps, by a module that knows nothing of this project."""
+
+    def __init__(
+        self,
+        module: nn.Module,
+        image_size: tuple[int, int],
+        tail: Sequence[ImplantedModule] = (),
+        prefix_tokens: int = 0,
+        method: str = "forward",
+    ) -> None:
+        super().__init__()
+        self.module = module.eval()
+        self.prefix_tokens, self.method = prefix_tokens, method
+        self.implanted = [(part, find_convolution(module, part.name)) for part in tail]
+        self.captured: list[nn.Module] = []
+        self.tail: Tail | None = None
+        self.known_sizes: dict[tuple[int, int], tuple[int, int]] = {}
+        self.dim = self.probe(*image_size).shape[1]
+
+    @torch.inference_mode()
+    def probe(self, height: int, width: int) -> Float[Tensor, "1 dim rows columns"]:
+        """Run a black image, to see what comes out and, the first time, what the implanted convolutions read."""
+        parameter = next(self.module.parameters(), torch.empty(0))
+        black = torch.zeros(1, 3, height, width, device=parameter.device)
+        with captured_inputs([convolution for _, convolution in self.implanted]) as inputs:
+            try:
+                phi = self(black)
+            except (RuntimeError, AssertionError, ValueError) as error:
+                reason = " ".join(str(error).split())[:200]
+                raise ImageTooSmall(
+                    f"the network does not take images of {width} x {height} px ({reason}): choose another size"
+                ) from error
+        if self.tail is None and self.implanted:
+            self.describe_tail(inputs, phi)
+        return phi
+
+    def describe_tail(self, inputs: list[Tensor], phi: Tensor) -> None:
+        """Take channels, kernels and strides from the convolutions; one map that several read is kept once."""
+        distinct: list[Tensor] = []
+        layers = []
+        for (part, convolution), read in zip(self.implanted, inputs, strict=True):
+            if not any(read is other for other in distinct):
+                distinct.append(read)
+                self.captured.append(convolution)
+            layers.append(
+                ImplantedLayer(
+                    reads=next(number for number, other in enumerate(distinct) if other is read),
+                    channels=convolution.in_channels,
+                    kernel=convolution.kernel_size[0],
+                    stride=convolution.stride[0],
+                    below=part.below,
+                    adds=part.adds,
+                    activation=part.activation,
+                    pool=part.pool,
+                )
+            )
+        tail = Tail(tuple(layers))
+        check_sizes(tail, [(one.shape[2], one.shape[3]) for one in distinct], (phi.shape[2], phi.shape[3]))
+        self.tail = tail
+
+    def forward(self, x: Images) -> Float[Tensor, "image dim out_height out_width"]:
+        output = getattr(self.module, self.method)(x.contiguous())
+        return as_map(output, x.shape[2], x.shape[3], self.prefix_tokens)
+
+    def activations(
+        self, x: Images
+    ) -> tuple[list[Float[Tensor, "image _ _ _"]], Float[Tensor, "image dim out_height out_width"]]:
+        """The maps that the tail's layers read, and phi."""
+        with captured_inputs(self.captured) as inputs:
+            phi = self(x)
+        return inputs, phi
+
+    def map_size(self, height: int, width: int) -> tuple[int, int]:
+        """The locations (rows, columns) that an image of this size gives: found out by trying, once a size."""
+        if (height, width) not in self.known_sizes:
+            _, _, rows, columns = self.probe(height, width).shape
+            self.known_sizes[height, width] = rows, columns
+        return self.known_sizes[height, width]
+
+
+def find_convolution(module: nn.Module, name: str) -> nn.Conv2d:
+    """The convolution of this name, if implants can stand beside it."""
+    parts = dict(module.named_modules())
+    if name not in parts:
+        convolutions = [other for other, part in parts.items() if isinstance(part, nn.Conv2d)]
+        raise ConfigError(
+            f"the network has no layer '{name}' to implant beside; its last convolutions are "
+            f"{', '.join(convolutions[-5:]) or 'none'}"
+        )
+    part = parts[name]
+    if not isinstance(part, nn.Conv2d):
+        raise ConfigError(f"layer '{name}' is a {type(part).__name__}; implants stand beside nn.Conv2d only")
+    square = part.kernel_size[0] == part.kernel_size[1] and part.stride[0] == part.stride[1]
+    if not square or part.kernel_size[0] % 2 == 0 or part.dilation != (1, 1):
+        raise ConfigError(f"layer '{name}' is {part}; implants need a square odd kernel, one stride and no dilation")
+    return part
+
+
+@contextmanager
+def captured_inputs(modules: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
+    """What these modules read while the block runs, in their order."""
+    inputs: list[Tensor] = [torch.empty(0)] * len(modules)
+
+    def keep(number: int) -> Any:
+        def hook(_module: nn.Module, arguments: tuple[Tensor, ...]) -> None:
+            inputs[number] = arguments[0]
+
+        return hook
+
+    handles = [module.register_forward_pre_hook(keep(number)) for number, module in enumerate(modules)]
+    try:
+        yield inputs
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def as_map(output: Any, height: int, width: int, prefix_tokens: int) -> Float[Tensor, "image dim rows columns"]:
+    """A map as it is; tokens laid out as the image is, without those that stand before them."""
+    if isinstance(output, Tensor) and output.ndim == 4:
+        return output
+    if isinstance(output, Tensor) and output.ndim == 3:
+        tokens = output[:, prefix_tokens:]
+        rows = round((tokens.shape[1] * height / width) ** 0.5)
+        if rows and tokens.shape[1] % rows == 0:
+            return tokens.transpose(1, 2).unflatten(2, (rows, -1))
+        raise ConfigError(
+            f"{tokens.shape[1]} tokens of an image of {width} x {height} px make no grid: "
+            f"set prefix_tokens (now {prefix_tokens}) to the number of tokens that are no locations"
+        )
+    found = f"a tensor {list(output.shape)}" if isinstance(output, Tensor) else f"a {type(output).__name__}"
+    raise ConfigError(
+        f"the network gives {found}; needed is a map [n, d, h, w] or tokens [n, tokens, d]: leave out its pooling and "
+        'its classifier, or name the method that gives the map, such as method="forward_features"'
+    )

@@ -1,0 +1,93 @@
+"""The images that Figure 3's examples are picked from, as each network sees them."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from implanting.base import BaseNetwork
+from implanting.config import InferenceConfig
+from implanting.datasets import ImageSet
+from implanting.evaluation import require_class_weights
+from implanting.inference import prototype_classifier
+from implanting.progress import Progress
+from implanting.similarity import pool, probabilities, prototypes, scaled_cosine
+from implanting.tasks import Tasks
+
+Margins = Float[Tensor, " candidate"]
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Images to pick examples from; each is to be told apart within one of several sets of classes."""
+
+    image_set: ImageSet
+    images: Int[Tensor, " candidate"]
+    classes: Int[Tensor, "task way"]
+    task: Int[Tensor, " candidate"]
+    truth: Int[Tensor, " candidate"]
+    """The column of the true class among those of the task."""
+
+    @classmethod
+    def novel(cls, image_set: ImageSet, tasks: Tasks) -> "Candidates":
+        """The queries of tasks, each within its task."""
+        count, way, queries = tasks.query.shape
+        task = torch.arange(count).repeat_interleave(way * queries)
+        truth = torch.arange(way).repeat_interleave(queries).repeat(count)
+        return cls(image_set, tasks.query.flatten(), tasks.classes, task, truth)
+
+    @classmethod
+    def base(cls, image_set: ImageSet) -> "Candidates":
+        """All images of base classes, each among all base classes."""
+        images = torch.arange(len(image_set))
+        every_class = torch.arange(len(image_set.class_names))[None]
+        return cls(image_set, images, every_class, torch.zeros_like(images), image_set.labels)
+
+    def name(self, candidate: int, column: int) -> str:
+        """The class that a column of a candidate's task stands for."""
+        return self.image_set.class_names[int(self.classes[self.task[candidate], column])]
+
+
+@dataclass(frozen=True)
+class View:
+    """The candidates as one network sees them."""
+
+    base: BaseNetwork
+    phi: Float[Tensor, "candidate location dim"]
+    vectors: Float[Tensor, "task way dim"]
+    """Prototypes of a task's classes, or the weights of the base classes."""
+    probabilities: Float[Tensor, "candidate way"]
+
+    def margins(self, truth: Int[Tensor, " candidate"]) -> Margins:
+        """The probability of the true class less the largest other one."""
+        others = self.probabilities.scatter(1, truth[:, None], -torch.inf)
+        return self.probabilities.gather(1, truth[:, None])[:, 0] - others.amax(1)
+
+
+@torch.inference_mode()
+def view(base: BaseNetwork, candidates: Candidates, tasks: Tasks | None, progress: Progress) -> View:
+    """Each candidate's probabilities among the classes of its task, or among the base classes."""
+    classify = prototype_classifier(base.pooling, base.tau, InferenceConfig())
+    phi, support = embed_used(base, candidates, tasks, progress)
+    vectors = (
+        require_class_weights(base).cpu()[None]
+        if support is None
+        else prototypes(pool(support, classify.support_pooling))
+    )
+    given = [
+        probabilities(scaled_cosine(pool(part, classify.query_pooling), vectors[task], base.tau))
+        for task, part in enumerate(phi.split(torch.bincount(candidates.task).tolist()))
+    ]
+    return View(base, phi, vectors, torch.cat(given))
+
+
+def embed_used(
+    base: BaseNetwork, candidates: Candidates, tasks: Tasks | None, progress: Progress
+) -> tuple[Float[Tensor, "candidate location dim"], Float[Tensor, "task way shot location dim"] | None]:
+    """phi of the candidates and of the supports; an image that serves in several tasks is embedded once."""
+    support = torch.empty(0, dtype=torch.int64) if tasks is None else tasks.support.flatten()
+    used, place = torch.cat([support, candidates.images]).unique(return_inverse=True)
+    phi = base.embed(candidates.image_set.images[used], progress).cpu()
+    supports = None if tasks is None else phi[place[: len(support)]].unflatten(0, tasks.support.shape)
+    return phi[place[len(support) :]], supports

@@ -1,0 +1,71 @@
+"""Figure 3 as a picture: two examples a row, each with the image, the pooling network's map and the dense one's."""
+
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from implanting.heatmap import SCALE_LABELS, Limits, fit, overlay, save_figure
+from implanting.heatmap.layout import DPI, GAP, LETTER, LINE, NARROWEST, SMALL, Panel, draw_row, percent, row_size
+from implanting.reproduce.figure3 import EXAMPLES, Example, Figure3, Sight
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ROW_LABEL = 0.3
+"""Inches left of the first example."""
+
+RIGHT, WRONG = "\N{CHECK MARK}", "\N{BALLOT X}"
+
+
+def panels(example: Example, limits: Limits) -> list[Panel]:
+    """The image under the name of its class, then the two maps."""
+    picture = fit(example.image, round(NARROWEST * DPI))
+    maps = [("pooling", example.pooling), ("dense", example.dense)]
+    drawn = [Panel(overlay(picture, sight.map, limits), *caption(network, sight, example)) for network, sight in maps]
+    return [Panel(picture, example.name), *drawn]
+
+
+def caption(network: str, sight: Sight, example: Example) -> tuple[str, str]:
+    """The network and how it fared."""
+    if sight.answer == example.name:
+        return network, f"{RIGHT} {percent(sight.probability)}"
+    return f"{network} {WRONG} {sight.answer}", percent(sight.probability)
+
+
+def draw(found: Figure3) -> "Figure":
+    """All rows, from the top, and the caption below."""
+    from matplotlib.figure import Figure  # slow to import, and needed here only
+
+    drawn = {name: [_prepared(one) for one in examples] for name, examples in found.rows.items()}
+    sizes = [row_size(pictures) for row in drawn.values() for pictures, _ in row]
+    width, height = (max((size[part] for size in sizes), default=2 * NARROWEST) for part in (2, 3))
+    across = ROW_LABEL + EXAMPLES * width
+    text = textwrap.wrap(found.caption, int((across - 2 * GAP) / LETTER * 9 / SMALL))
+    below = LINE * len(text) + 2 * GAP
+    figure = Figure((across, below + len(drawn) * height), DPI, facecolor="white")
+    up = below + len(drawn) * height
+    figure.text(GAP / across, GAP / up, "\n".join(text), fontsize=SMALL, linespacing=1.4, parse_math=False)
+    for number, (name, row) in enumerate(drawn.items()):
+        bottom = below + (len(drawn) - 1 - number) * height
+        figure.text(
+            ROW_LABEL / 2 / across, (bottom + GAP + NARROWEST / 2) / up, name, rotation=90, ha="center", va="center"
+        )
+        for column, (pictures, limits) in enumerate(row):
+            draw_row(figure, pictures, limits, SCALE_LABELS[found.kind], (ROW_LABEL + column * width, bottom))
+        if len(row) < EXAMPLES:
+            blank = (ROW_LABEL + (len(row) + 0.5) * width) / across, (bottom + height / 2) / up
+            figure.text(*blank, f"{len(row)} found", fontsize=SMALL, ha="center", va="center")
+    return figure
+
+
+def _prepared(example: Example) -> tuple[list[Panel], Limits]:
+    """Panels on the one colour scale of the example's two maps."""
+    limits = Limits.of(np.stack([example.pooling.map, example.dense.map]))
+    return panels(example, limits), limits
+
+
+def write_figure3(found: Figure3, path: Path) -> None:
+    """Write the figure as png, jpg, pdf, svg or webp, by the ending of the path."""
+    save_figure(draw(found), path)

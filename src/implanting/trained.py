@@ -1,0 +1,145 @@
+"""What stage 1 leaves behind: the description of a trained network, and its weights in a file."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from implanting.checkpoint import read_checkpoint, write_checkpoint
+from implanting.classifiers import CosineClassifier
+from implanting.config import PretrainConfig, config_from_dict
+from implanting.errors import CheckpointError, ConfigError
+from implanting.images import Normalisation, Preprocessing
+from implanting.networks import Network, build_network
+
+
+@dataclass(frozen=True)
+class BaseDescription:
+    """All that a checkpoint says of its base network beside the weights."""
+
+    config: PretrainConfig
+    class_names: tuple[str, ...]
+    normalisation: Normalisation
+    image_size: tuple[int, int]
+    """Height and width of the training images."""
+    resizing: str
+    """How images were brought to that size."""
+    data_name: str
+    data_fingerprint: str
+    held_out: tuple[int, ...]
+    """Indices into the base images as read of those kept out of training."""
+    code_version: str
+    training: Mapping[str, Any]
+    """Steps done and planned, whether finished, seconds, last loss, accuracy and validation."""
+
+    @property
+    def name(self) -> str:
+        """A short name for people."""
+        network = self.config.architecture
+        return f"{network.network} of width {network.width}{', wide,' * network.wide} trained on {self.data_name}"
+
+    @property
+    def preprocessing(self) -> Preprocessing:
+        """What the network expects of its images."""
+        return Preprocessing(self.image_size, self.normalisation, self.resizing)
+
+    def document(self) -> dict[str, Any]:
+        """As the JSON document of a checkpoint."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> "BaseDescription":
+        """The inverse of `document`."""
+        values = {field.name: document[field.name] for field in dataclasses.fields(cls)}
+        values["config"] = config_from_dict(PretrainConfig, values["config"])
+        values["normalisation"] = Normalisation(**{key: tuple(value) for key, value in values["normalisation"].items()})
+        for name in ("class_names", "image_size", "held_out"):
+            values[name] = tuple(values[name])
+        described = cls(**values)
+        _height, _width = described.image_size
+        if missing := TRAINING_KEYS - described.training.keys():
+            raise KeyError(min(missing))
+        return described
+
+    def summary(self) -> dict[str, str]:
+        """Of the training, what people want to know first."""
+        training = self.training
+        state = "finished" if training["finished"] else f"unfinished: step {training['step']} of {training['steps']}"
+        return {
+            "data": self.data_name,
+            "held out": f"{len(self.held_out)} images",
+            "training": f"{state}, {training['seconds'] / 60:.1f} min on {training['device']}",
+        }
+
+
+TRAINING_KEYS = frozenset({"step", "steps", "finished", "seconds", "device", "validation"})
+"""What the summary of a training always tells."""
+
+
+def build(config: PretrainConfig, classes: int, image_size: tuple[int, int]) -> tuple[Network, CosineClassifier]:
+    """A network and its classifier with the initial weights of the configuration's seed."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.seed)
+        network = build_network(config.architecture)
+        network.to(memory_format=torch.channels_last)  # type: ignore[call-overload] # torch's stubs lack it
+        classifier = CosineClassifier(classes, network.dim, config.pooling, config.tau, network.map_size(*image_size))
+    return network, classifier
+
+
+def weights(network: nn.Module, classifier: CosineClassifier | None) -> dict[str, Tensor]:
+    """The tensors of a base network by the names they have in a checkpoint."""
+    parts = {"network": network, "classifier": classifier}
+    return {
+        f"{part}.{name}": value
+        for part, module in parts.items()
+        if module is not None
+        for name, value in module.state_dict().items()
+    }
+
+
+def load_weights(
+    network: Network, classifier: CosineClassifier, tensors: Mapping[str, Tensor], path: Path | str
+) -> None:
+    """The inverse of `weights`, in place; further tensors are left alone."""
+    for part, module in {"network": network, "classifier": classifier}.items():
+        prefix = f"{part}."
+        own = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+        try:
+            module.load_state_dict(own)
+        except RuntimeError as error:
+            raise CheckpointError(
+                f"{path} is damaged: the tensors of its {part} do not fit its configuration; copy it anew"
+            ) from error
+
+
+KIND = "base"
+"""What a checkpoint of a base network calls itself."""
+
+
+def save_base(
+    path: Path,
+    network: Network,
+    classifier: CosineClassifier,
+    description: BaseDescription,
+    further: Mapping[str, Tensor] | None = None,
+) -> None:
+    """Write a base network, and beside it what an unfinished training needs to go on."""
+    write_checkpoint(path, KIND, description.document(), {**weights(network, classifier), **(further or {})})
+
+
+def read_base(path: Path) -> tuple[BaseDescription, dict[str, Tensor]]:
+    """The description and the tensors of a base network's checkpoint."""
+    document, tensors = read_checkpoint(path, KIND)
+    return read_description(document, path), tensors
+
+
+def read_description(document: Mapping[str, Any], path: Path | str) -> BaseDescription:
+    """The description that the document of a checkpoint holds."""
+    try:
+        return BaseDescription.from_document(document)
+    except (KeyError, TypeError, ValueError, AttributeError, ConfigError) as error:
+        raise CheckpointError(f"{path} is damaged: its description cannot be read ({error!r}); train again") from error

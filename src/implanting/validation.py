@@ -1,0 +1,103 @@
+"""What a network is worth on validation classes: few-shot accuracy while it is trained, and how sure it may be after.
+
+Validation classes never steer training. The calibration that they give serves tasks with too few supports to tell.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from implanting.base import embed
+from implanting.calibration import Calibration, calibrate, open_set_score
+from implanting.config import InferenceConfig, Pooling, PretrainConfig, TaskConfig
+from implanting.datasets import ImageSet
+from implanting.evaluation import Result, evaluate_tasks
+from implanting.images import Normalisation
+from implanting.inference import PrototypeClassifier, prototype_classifier
+from implanting.methods import PrototypeMethod
+from implanting.networks import Network
+from implanting.similarity import pool, probabilities, prototypes, scaled_cosine
+from implanting.tasks import Tasks, draw_tasks
+
+SHOT, QUERIES = 5, 15
+CALIBRATING_TASKS = 200
+
+
+@dataclass(frozen=True)
+class FewShotTest:
+    """Tasks of validation classes, drawn once, on which a network is tested as it stands."""
+
+    images: ImageSet
+    tasks: Tasks
+    config: TaskConfig
+    pooling: Pooling
+    normalisation: Normalisation
+    device: torch.device
+
+    def phi(self, network: Network) -> Float[Tensor, "image location dim"]:
+        """What the network makes of the images in evaluation mode."""
+        network.eval()
+        phi = embed(network, self.normalisation, self.images.images, self.device)
+        network.train()
+        return phi
+
+    def __call__(self, network: Network, tau: float) -> Result:
+        """The accuracy of a network at a tau."""
+        method = PrototypeMethod(self.phi(network), prototype_classifier(self.pooling, tau, InferenceConfig()))
+        return evaluate_tasks(method, self.tasks, self.config, len(self.images.class_names))
+
+    def calibration(self, network: Network, tau: float) -> Calibration:
+        """How sure prototypes of one image a class may be."""
+        classify = prototype_classifier(self.pooling, tau, InferenceConfig())
+        return one_shot_calibration(self.phi(network).cpu(), self.images, classify)
+
+
+def few_shot_test(
+    config: PretrainConfig, validation: ImageSet, normalisation: Normalisation, device: torch.device
+) -> FewShotTest | None:
+    """5-way 5-shot tasks; smaller ones where there are fewer than five classes or twenty images a class."""
+    if not config.validation_tasks or why_no_validation(validation):
+        return None
+    kept = max(config.validation_images, SHOT + QUERIES)
+    images = validation.subset(torch.cat([indices[:kept] for indices in validation.indices_by_class()]))
+    smallest = min(len(indices) for indices in images.indices_by_class())
+    tasks = TaskConfig(
+        way=min(5, len(images.class_names)),
+        shot=SHOT,
+        queries=min(QUERIES, smallest - SHOT),
+        tasks=config.validation_tasks,
+    )
+    return FewShotTest(images, draw_tasks(images, tasks), tasks, config.pooling, normalisation, device)
+
+
+def why_no_validation(validation: ImageSet) -> str | None:
+    """What keeps these classes from serving as few-shot validation, if anything does."""
+    smallest = min(len(indices) for indices in validation.indices_by_class())
+    if len(validation.class_names) < 2:
+        return f"{validation.name} has one class; tasks need two or more"
+    if smallest <= SHOT:
+        return f"a class of {validation.name} has {smallest} images; {SHOT}-shot tasks need more"
+    return None
+
+
+@torch.no_grad()
+def one_shot_calibration(
+    phi: Float[Tensor, "image location dim"], image_set: ImageSet, classify: PrototypeClassifier
+) -> Calibration:
+    """From all queries of many tasks with one support a class."""
+    smallest = min(len(indices) for indices in image_set.indices_by_class())
+    way, queries = min(5, len(image_set.class_names)), min(QUERIES, smallest - 1)
+    tasks = draw_tasks(image_set, TaskConfig(way, 1, queries, CALIBRATING_TASKS))
+    cosines = [
+        scaled_cosine(
+            pool(phi[query.flatten()], classify.query_pooling),
+            prototypes(pool(phi[support], classify.support_pooling)),
+            1.0,
+        )
+        for support, query in zip(tasks.support, tasks.query, strict=True)
+    ]
+    found = torch.cat(cosines)
+    labels = torch.arange(way).repeat_interleave(queries).repeat(len(tasks))
+    return calibrate(probabilities(classify.tau * found), labels, open_set_score(found), told_by="base")

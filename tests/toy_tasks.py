@@ -1,0 +1,37 @@
+"""Supports of toy tasks in several views, and how they are fitted."""
+
+import torch
+from torch import Tensor
+
+from implanting.config import ImplantConfig
+from implanting.inference import PrototypeClassifier
+from implanting.networks import resnet12
+from implanting.supports import Fitting, Supports
+from toys import seeded
+
+TAIL, SIZES = resnet12(1).tail, ((4, 4),) * 3
+CONFIG = ImplantConfig(implant_channels=3, implant_epochs=5, implant_learning_rate=1e-2, adapt_views=2)
+
+
+def drawn(labels: Tensor, views: int = 2, tasks: int = 2, seed: int = 0) -> Supports:
+    """Images about the centre of their class, and views about their image."""
+    generator = seeded(seed)
+
+    def about_images(locations: int, channels: int) -> Tensor:
+        centres = torch.randn(tasks, int(labels.max()) + 1, 1, channels, generator=generator)
+        images = centres[:, labels] + torch.randn(tasks, len(labels), locations, channels, generator=generator)
+        moved = torch.randn(tasks, len(labels), views, locations, channels, generator=generator)
+        return (images[:, :, None] + 0.5 * moved).flatten(1, 2)
+
+    return Supports([about_images(16, channels) for channels in (4, 8, 8)], about_images(4, 8), labels, views)
+
+
+def fitting(
+    config: ImplantConfig = CONFIG, support_views: int = 1, support: str = "gap", query: str = "dense"
+) -> Fitting:
+    by_prototypes, by_implants = (PrototypeClassifier(support, query, tau) for tau in (17.0, config.implant_tau))
+    return Fitting("toy", TAIL, SIZES, by_prototypes, by_implants, config, support_views)
+
+
+def generators(*tasks: int) -> list[torch.Generator]:
+    return [seeded(100 + task) for task in tasks]

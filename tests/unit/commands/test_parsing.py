@@ -1,0 +1,67 @@
+"""Help that reads well, and flags that say what is wrong."""
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from implanting.cli import VERBS
+from implanting.commands.bench import SUBJECTS
+from implanting.commands.evaluate import Evaluate
+from implanting.commands.examples import EXAMPLES
+from implanting.commands.parsing import parse
+from implanting.commands.pretrain import Pretrain
+from implanting.config import PretrainConfig
+
+
+def help_of(verb: str, capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit) as ended:
+        import_module(f"implanting.commands.{verb.split()[0]}").main([*verb.split()[1:], "--help"])
+    assert not ended.value.code
+    return capsys.readouterr().out
+
+
+def test_headings_name_what_is_set_not_where_it_is_stored(capsys: pytest.CaptureFixture[str]) -> None:
+    headings = re.findall(r"^(?:╭─)? ((?:[\w.]+ )?options)(?: ─+╮|\s*$)", help_of("pretrain", capsys), re.MULTILINE)
+    assert headings == [
+        "options", "pretrain options", "network options", "augment options", "data options", "run options",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", ["pretrain", "evaluate", "info", "demo"])
+def test_none_is_never_offered(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "None" not in help_of(verb, capsys)
+
+
+def test_none_is_refused_and_values_are_taken(capsys: pytest.CaptureFixture[str]) -> None:
+    required = ["--base", "a", "--data", "b"]
+    with pytest.raises(SystemExit) as ended:
+        parse(Evaluate, "evaluate", [*required, "--threads", "None"])
+    assert ended.value.code == 2
+    assert parse(Evaluate, "evaluate", required).run.threads is None
+    assert parse(Evaluate, "evaluate", [*required, "--threads", "2"]).run.threads == 2
+
+
+def test_defaults_given_reach_the_nested_settings() -> None:
+    config = PretrainConfig(tau=3.0, iterations=5)
+    default = Pretrain(data=Path("a"), out=Path("b"), config=config)
+    found = parse(Pretrain, "pretrain", ["--data", "c", "--width", "7"], default)
+    assert (found.config.tau, found.config.iterations, found.config.architecture.width) == (3.0, 5, 7)
+    assert (str(found.data), str(found.out)) == ("c", "b")
+
+
+def test_every_verb_ends_its_help_with_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    verbs = [verb for verb in VERBS if verb != "bench"] + [f"bench {subject}" for subject in SUBJECTS]
+    assert set(verbs) <= set(EXAMPLES)
+    for verb in ("info", "bench adapt"):
+        assert help_of(verb, capsys).endswith(f"examples:\n{EXAMPLES[verb]}\n")
+
+
+def test_examples_show_flags_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    for verb, examples in EXAMPLES.items():
+        assert all(f" implanting {verb} " in f"{line} " for line in examples.splitlines())
+        told = help_of(verb, capsys)
+        assert [
+            flag for flag in re.findall(r"--[\w-]+", examples) if f"{flag} " not in told and f"{flag}," not in told
+        ] == []

@@ -1,0 +1,96 @@
+import numpy as np
+import pytest
+import torch
+
+from implanting.classifier import FewShotClassifier
+from implanting.config import NetworkConfig
+from implanting.errors import ConfigError
+from implanting.exported import ExportedClassifier, ImplantConvolutions
+from implanting.implants import Implants, new_implants
+from implanting.tail import ImplantedLayer, Tail
+from toys import coloured, noise, seeded, toy_base
+
+IMAGES = coloured(classes=3, per_class=4, size=32)
+
+
+def toy_classifier(implants: bool, **changes) -> FewShotClassifier:
+    base = toy_base(**{"architecture": NetworkConfig("resnet12", 4), "pooling": "dense", **changes})
+    classifier = FewShotClassifier(base, implants=implants, implant_channels=5, implant_epochs=3, unknown="none")
+    names = np.array(["Eiche", "bøk", "松"])
+    return classifier.fit(IMAGES.images.numpy(), names[IMAGES.labels.numpy()])
+
+
+@pytest.mark.parametrize("implants", [True, False])
+@pytest.mark.parametrize("pooling", ["dense", "gap"])
+@pytest.mark.parametrize("network", ["resnet12", "c128f"])
+def test_the_module_gives_what_the_classifier_gives(implants, pooling, network):
+    classifier = toy_classifier(implants, pooling=pooling, architecture=NetworkConfig(network, 4))
+    images = torch.cat([IMAGES.images, noise(3, 32, 32, 3)])
+    probabilities, scores = ExportedClassifier(classifier.learned_, 32)(images)
+    np.testing.assert_allclose(probabilities.numpy(), classifier.predict_proba(images.numpy()), atol=1e-5)
+    np.testing.assert_allclose(scores.numpy(), classifier.open_set_score(images.numpy()), atol=1e-5)
+
+
+@pytest.mark.parametrize("implants", [True, False])
+def test_the_heat_map_is_that_of_explain(implants):
+    classifier, image = toy_classifier(implants), noise(1, 32, 32, 3)
+    *_, maps = ExportedClassifier(classifier.learned_, 32, heat_map=True)(image)
+    explained = classifier.explain(image[0].numpy(), top=3)
+    order = [explained.classes.index(label) for label in classifier.classes_]
+    np.testing.assert_allclose(maps[0].numpy(), explained.map[order], atol=1e-5)
+
+
+def test_an_oblong_or_larger_size_than_in_training_works():
+    base = toy_base(architecture=NetworkConfig("resnet12", 4))
+    classifier = FewShotClassifier(base, implants=True, implant_epochs=2, image_size=48)
+    classifier.fit(IMAGES.images.numpy(), IMAGES.labels.numpy())
+    images = noise(2, 48, 48, 3)
+    probabilities, _, maps = ExportedClassifier(classifier.learned_, 48, heat_map=True)(images)
+    assert maps.shape == (2, 3, 3, 3)
+    np.testing.assert_allclose(probabilities.numpy(), classifier.predict_proba(images.numpy()), atol=1e-5)
+
+
+def test_a_flattened_map_has_no_heat_map():
+    classifier = toy_classifier(False, pooling="flatten")
+    with pytest.raises(ConfigError, match="without heat map"):
+        ExportedClassifier(classifier.learned_, 32, heat_map=True)
+
+
+TAIL = Tail(
+    (
+        ImplantedLayer(0, 4, 5, stride=2, activation="relu6"),
+        ImplantedLayer(1, 3, 3, below=0, activation="relu"),
+        ImplantedLayer(1, 3, 1, below=1, adds=0, pool=2),
+    )
+)
+
+
+@pytest.mark.parametrize("size", [(7, 8), (8, 6)])
+def test_strides_residuals_and_kernels_as_implants_have_them(size):
+    halved = -(-size[0] // 2), -(-size[1] // 2)
+    sizes = (size, halved)
+    implants: Implants = new_implants(TAIL, sizes, 2, [seeded(3)])
+    for layer in implants.layers:
+        layer.gamma = torch.rand(layer.gamma.shape, generator=seeded(1)) + 0.5
+        layer.beta = torch.rand(layer.beta.shape, generator=seeded(2)) - 0.5
+    maps = [torch.randn(1, 6, r * c, n, generator=seeded(4)) for (r, c), n in zip(sizes, (4, 3), strict=True)]
+    implants(maps, fix=True)
+    queries = [part[:, :2] * 1.3 for part in maps]
+    expected = implants(queries)[0]
+    grids = [part[0].mT.unflatten(2, one) for part, one in zip(queries, sizes, strict=True)]
+    found = ImplantConvolutions(implants)(grids)
+    torch.testing.assert_close(found.flatten(2).mT, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_implants_without_statistics_are_refused():
+    with pytest.raises(ConfigError, match="fit again"):
+        ImplantConvolutions(new_implants(TAIL, ((8, 8), (4, 4)), 2, [seeded()]))
+
+
+def test_torchs_generator_is_left_alone():
+    classifier = toy_classifier(True)
+    torch.manual_seed(0)
+    expected = torch.rand(1)
+    torch.manual_seed(0)
+    ExportedClassifier(classifier.learned_, 32)
+    assert torch.equal(torch.rand(1), expected)

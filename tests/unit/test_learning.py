@@ -1,0 +1,199 @@
+"""One task as a user has it, against arithmetic by hand, against evaluation's methods, and against explicit loops."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from implanting.activations import compute_activations, encode
+from implanting.base import BaseNetwork
+from implanting.calibration import UNKNOWN, Calibration
+from implanting.config import ImplantConfig, InferenceConfig
+from implanting.errors import ConfigError
+from implanting.images import load
+from implanting.inference import PrototypeClassifier
+from implanting.learning import (
+    CALIBRATED,
+    Learned,
+    calibrating,
+    explain,
+    implants_pay,
+    learn,
+    left_out_cosines,
+    usual_calibration,
+)
+from implanting.methods import ImplantMethod
+from implanting.similarity import pool
+from implanting.supports import fitting_of
+from implanting.tasks import Tasks
+from toys import coloured, noise, toy_base
+
+SHADES = coloured(classes=4, per_class=6, size=32, seed=1, prefix="shade")
+IMAGES, LABELS = SHADES.images[:16], SHADES.labels[:16]
+QUERIES, TRUTH = SHADES.images[16:], SHADES.labels[16:]
+UNEVEN = torch.tensor([0, 1, 2, 3, 0, 1, 2, 0, 1, 0])
+CONFIG = ImplantConfig(implant_channels=3, implant_epochs=3)
+
+
+def learned_by(base: BaseNetwork, labels: Tensor = LABELS, implants: bool = False, **pooling: str) -> Learned:
+    inference = InferenceConfig(**pooling)
+    batches = iter(IMAGES[: len(labels)].split(5))  # of uneven size: how images are batched must not matter
+    return learn(base, lambda sizes: fitting_of(base, sizes, inference, CONFIG), batches, labels, implants, seed=7)
+
+
+def answers(learned: Learned, images: Tensor = QUERIES) -> Tensor:
+    return learned.probabilities(learned.cosines(learned.features(images)))
+
+
+def uncalibrated(learned: Learned) -> Learned:
+    return dataclasses.replace(learned, calibration=UNKNOWN)
+
+
+@pytest.mark.parametrize(("support", "query"), [("gap", "dense"), ("gmp", "gap"), ("gap", "gmp")])
+def test_without_implants_it_is_prototypes_by_hand(base, support, query):
+    learned = learned_by(base, support_pooling=support, query_pooling=query)
+    phi, asked = base.embed(IMAGES), base.embed(QUERIES)
+    classify = PrototypeClassifier(support, query, base.tau)
+    by_class = torch.stack([phi[way == LABELS] for way in range(4)])
+    torch.testing.assert_close(answers(uncalibrated(learned)), classify(by_class[None], asked[None])[0])
+    for way in range(4):
+        mean = torch.stack([pool(one, support)[0] for one in phi[way == LABELS]]).mean(0)
+        torch.testing.assert_close(learned.prototypes[way], mean)
+    assert learned.counts.tolist() == [4, 4, 4, 4]
+
+
+def test_with_implants_it_is_evaluation_with_one_task(base):
+    learned = learned_by(base, implants=True)
+    activations = compute_activations(base, SHADES)
+    method = ImplantMethod(activations, fitting_of(base, activations.sizes, InferenceConfig(), CONFIG), seed=7)
+    images = torch.stack([(SHADES.labels == way).nonzero().flatten() for way in range(4)])
+    tasks = Tasks(
+        SHADES.fingerprint, torch.tensor([0]), torch.arange(4)[None], images[None, :, :4], images[None, :, 4:]
+    )
+    expected = method.fitting.implants(method.supports(tasks), method.generators(tasks))
+    order = LABELS.argsort(stable=True)  # evaluation has supports class by class; sums round by their order
+    assert torch.equal(SHADES.labels[tasks.support.flatten()], LABELS[order])
+    queries = expected.probabilities(*activations.of(tasks.query.flatten(1)))[0]
+    found = answers(uncalibrated(learned), SHADES.images[tasks.query.flatten()])
+    torch.testing.assert_close(found, queries, rtol=1e-3, atol=1e-4)
+    assert torch.equal(found.argmax(1), queries.argmax(1))
+
+
+def test_implants_are_those_of_the_seed(base):
+    first, again = learned_by(base, implants=True), learned_by(base, implants=True)
+    assert torch.equal(answers(first), answers(again))
+    other = learn(base, lambda sizes: fitting_of(base, sizes, InferenceConfig(), CONFIG), [IMAGES], LABELS, True, 8)
+    assert not torch.equal(answers(first), answers(other))
+
+
+@pytest.mark.parametrize("query", ["dense", "gap"])
+@pytest.mark.parametrize("labels", [LABELS, UNEVEN])
+def test_left_out_cosines_equal_a_loop(base, query, labels):
+    learned = learned_by(base, labels, query_pooling=query)
+    phi = base.embed(IMAGES[: len(labels)])
+    vectors, queries = phi.mean(1), pool(phi, query)
+    chosen = calibrating(labels)
+    found = left_out_cosines(learned, queries[chosen], vectors[chosen], labels[chosen])
+    for place, image in enumerate(chosen.tolist()):
+        for way in range(4):
+            rest = [other for other in range(len(labels)) if labels[other] == way and other != image]
+            prototype = torch.stack([vectors[other] for other in rest]).mean(0)
+            expected = torch.stack(
+                [torch.dot(location, prototype) / (location.norm() * prototype.norm()) for location in queries[image]]
+            )
+            torch.testing.assert_close(found[place, :, way], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_classes_with_three_images_calibrate_the_others_do_not():
+    assert calibrating(UNEVEN).tolist() == [0, 1, 4, 5, 7, 8, 9]
+    assert calibrating(torch.tensor([0, 0, 1, 1])).tolist() == []
+    many = torch.arange(1000).repeat_interleave(5)
+    chosen = calibrating(many)
+    assert CALIBRATED / 2 < len(chosen) <= CALIBRATED
+    assert len(set(many[chosen].tolist())) == len(chosen)  # spread over the classes
+
+
+@pytest.mark.parametrize("implants", [False, True])
+def test_supports_tell_how_sure_it_is_where_they_are_enough(base, implants):
+    learned = learned_by(base, implants=implants)
+    assert learned.calibration.told_by == "supports"
+    assert len(learned.calibration.known) == 16
+    few = learned_by(base, torch.tensor([0, 1, 0, 1]), implants)
+    assert few.calibration == UNKNOWN
+
+
+def test_where_supports_are_too_few_the_base_tells(base):
+    assert usual_calibration(base) == UNKNOWN
+    stored = Calibration(2.0, (-0.9, -0.8), "base")
+    training = {**base.training, "calibration": stored.document()}
+    taught = BaseNetwork.from_training(
+        base.network, base.classifier, dataclasses.replace(base.description, training=training)
+    )
+    few = learned_by(taught, torch.tensor([0, 1, 0, 1]))
+    assert few.calibration == stored
+    assert not torch.allclose(answers(few), answers(uncalibrated(few)))
+
+
+def test_further_images_are_learnt_as_if_they_had_been_there(base):
+    whole, part = learned_by(base), learned_by(base, LABELS[:9])
+    grown = part.with_images(IMAGES[9:12], LABELS[9:12]).with_images(IMAGES[12:], LABELS[12:])
+    torch.testing.assert_close(grown.prototypes, whole.prototypes)
+    assert torch.equal(grown.counts, whole.counts)
+
+
+@pytest.mark.parametrize("implants", [False, True])
+def test_a_class_that_comes_and_goes_leaves_the_others_bit_for_bit(base, implants):
+    before = learned_by(base, implants=implants)
+    places = torch.tensor([0, 1, 3, 4])
+    grown = before.with_classes(places, 5).with_images(QUERIES[:3], torch.tensor([2, 2, 2]))
+    assert torch.equal(grown.prototypes[places], before.prototypes)
+    assert grown.counts.tolist() == [4, 4, 3, 4, 4]
+    after = grown.only(places)
+    assert torch.equal(after.prototypes, before.prototypes)
+    assert torch.equal(after.counts, before.counts)
+    assert torch.equal(answers(after), answers(before))
+
+
+def test_auto_is_implants_where_they_pay(base):
+    assert implants_pay(base, torch.tensor([2, 2, 1]))
+    assert not implants_pay(base, torch.tensor([1, 1, 2]))
+    assert not implants_pay(base, torch.tensor([400, 400]))  # training would take minutes
+    assert not implants_pay(toy_base(pooling="flatten"), torch.tensor([5, 5]))
+
+
+@pytest.mark.parametrize("implants", [False, True])
+@pytest.mark.parametrize("finer", [1, 2])
+def test_maps_are_the_scores_of_locations(base, implants, finer):
+    learned = learned_by(base, implants=implants, query_pooling="dense")
+    image = noise(48, 40, 3, seed=3).numpy()
+    explanation = explain(learned, image, 32, ("a", "b", "c", "d"), "similarity", finer)
+    assert explanation.map.shape == (4, *base.map_size(32 * finer, 32 * finer))
+    assert explanation.classes == ("a", "b", "c", "d")
+    larger = learned.features(torch.from_numpy(load(image, 32 * finer).copy())[None])
+    assert np.allclose(explanation.map.reshape(4, -1).T, learned.cosines(larger)[0], atol=1e-6)
+    seen = torch.from_numpy(load(image, 32).copy())[None]
+    assert np.array_equal(explanation.probabilities, answers(learned, seen)[0])  # whatever the maps' size
+
+
+def test_a_flattened_base_classifies_but_has_no_maps():
+    base = toy_base(pooling="flatten")
+    learned = learned_by(base, implants=False)
+    assert learned.prototypes.shape == (4, 4 * base.network.dim)
+    assert answers(learned).shape == (8, 4)
+    with pytest.raises(ConfigError, match="flatten"):
+        explain(learned, noise(32, 32, 3).numpy(), 32, "abcd", "similarity", 1)
+
+
+def test_no_image_has_no_answer(base):
+    for implants in (False, True):
+        assert answers(learned_by(base, implants=implants), QUERIES[:0]).shape == (0, 4)
+
+
+def test_features_are_the_bases_and_then_the_implants(base):
+    learned = learned_by(base, implants=True)
+    _, phi, _ = encode(base, QUERIES)
+    wide = learned.features(QUERIES)
+    assert torch.equal(wide[..., : phi.shape[-1]], phi)
+    assert wide.shape[-1] == phi.shape[-1] + CONFIG.implant_channels
