@@ -4,7 +4,9 @@ The interval is over the sampling of tasks: it says how far the mean of other ta
 how another training run would do. Methods compared on the same tasks differ by a *paired* interval, which is smaller.
 """
 
+import dataclasses
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,8 +21,16 @@ from implanting.config import ImplantConfig, InferenceConfig, TaskConfig
 from implanting.datasets import ImageSet
 from implanting.distributed import group, total
 from implanting.errors import ConfigError
-from implanting.inference import prototype_classifier
-from implanting.methods import BaseClassMethod, DecidedMethod, ImplantMethod, JointMethod, Method, PrototypeMethod
+from implanting.inference import PrototypeClassifier, prototype_classifier
+from implanting.methods import (
+    BaseClassMethod,
+    DecidedMethod,
+    ImplantMethod,
+    JointMethod,
+    Method,
+    PrototypeMethod,
+    Queries,
+)
 from implanting.progress import Progress, silent
 from implanting.supports import fitting_of
 from implanting.tasks import Tasks, draw_tasks
@@ -94,11 +104,16 @@ class Result:
         return {**shape, "mean": self.mean, "interval": interval, "tasks": self.config.tasks}
 
     def gain_over(self, other: "Result") -> Estimate:
-        """The paired difference to another method on the same tasks."""
-        if (self.config, self.images) != (other.config, other.images):
+        """The paired difference to another method on the tasks that both have seen.
+
+        Task i is the same however many there are, so where one method saw fewer, these count.
+        """
+        shared = min(len(self.per_task), len(other.per_task))
+        mine, its = (dataclasses.replace(result.config, tasks=shared) for result in (self, other))
+        if (mine, self.images) != (its, other.images):
             ours, theirs = (f"{result.config} of images {result.images[:8]}" for result in (self, other))
             raise ConfigError(f"a paired difference needs the same tasks; these are {ours} and {theirs}")
-        return Estimate.of(self.per_task - other.per_task)
+        return Estimate.of(self.per_task[:shared] - other.per_task[:shared])
 
 
 def evaluate(
@@ -180,11 +195,14 @@ def base_class_method(
 
 
 def joint_method(
-    base: BaseNetwork, novel: ImageSet, base_images: ImageSet, base_tasks: Tasks, pooling: InferenceConfig
+    base: BaseNetwork,
+    novel_phi: Float[Tensor, "image location dim"],
+    base_phi: Float[Tensor, "base_image location dim"],
+    base_tasks: Tasks,
+    pooling: InferenceConfig,
 ) -> JointMethod:
     """Class weights and prototypes side by side, with the learned tau."""
     classify = prototype_classifier(base.pooling, base.tau, pooling)
-    novel_phi, base_phi = base.embed(novel.images), base.embed(base_images.images)
     return JointMethod(novel_phi, base_phi, base_tasks, require_class_weights(base), classify)
 
 
@@ -192,16 +210,55 @@ def evaluate_tasks(
     method: Method, tasks: Tasks, config: TaskConfig, classes: int, progress: Progress = silent
 ) -> Result:
     """Classify every query of every task, the chunks shared among all processes."""
-    starts = range(0, len(tasks), method.tasks_at_once)
+    chunks = answered(lambda chunk: [method(chunk)], method.tasks_at_once, tasks, f"{config.shot}-shot tasks", progress)
+    return counted(str(method), chunks, 0, tasks, config, classes)
+
+
+def evaluate_poolings(
+    method: ImplantMethod,
+    classifiers: Sequence[PrototypeClassifier],
+    tasks: Tasks,
+    config: TaskConfig,
+    classes: int,
+    progress: Progress = silent,
+) -> list[Result]:
+    """Implants trained once for each task and tested in several ways: a result for each."""
+    title = f"{config.shot}-shot tasks with implants"
+    chunks = answered(lambda chunk: method.tested(chunk, classifiers), method.tasks_at_once, tasks, title, progress)
+    fittings = [dataclasses.replace(method.fitting, by_implants=classify) for classify in classifiers]
+    names = [str(dataclasses.replace(method, fitting=fitting)) for fitting in fittings]
+    return [counted(name, chunks, place, tasks, config, classes) for place, name in enumerate(names)]
+
+
+Answers = Int[Tensor, "_ group query"]
+"""As `Queries`, for chunks that need not be of one size."""
+
+Chunk = tuple[int, list[tuple[Answers, Answers]]]
+"""The number of a chunk's first task, and truth and answers for each way to test."""
+
+
+def answered(
+    answer: Callable[[Tasks], list[tuple[Queries, Queries]]],
+    at_once: int,
+    tasks: Tasks,
+    title: str,
+    progress: Progress,
+) -> list[Chunk]:
+    """The answers to this process's share of the chunks, which are cut by task number whatever the processes."""
     rank, size = group()
-    mine = starts[rank::size]
+    mine = range(0, len(tasks), at_once)[rank::size]
+    return [(start, answer(tasks[start : start + at_once])) for start in progress(mine, title, len(mine))]
+
+
+def counted(method: str, chunks: Sequence[Chunk], place: int, tasks: Tasks, config: TaskConfig, classes: int) -> Result:
+    """The accuracy of each task and the confusion of classes, over all processes, for one of the ways to test."""
     right, confusion = torch.zeros(len(tasks), dtype=torch.float64), torch.zeros(classes**2, dtype=torch.int64)
-    for start in progress(mine, f"{config.shot}-shot tasks", len(mine)):
-        truth, given = method(tasks[start : start + method.tasks_at_once])
+    for start, answers in chunks:
+        truth, given = answers[place]
         right[start : start + len(truth)] = (truth == given).double().mean((1, 2))
         confusion += torch.bincount((truth * classes + given).flatten(), minlength=classes**2)
     return Result(
-        method=str(method),
+        method=method,
         config=config,
         images=tasks.images,
         per_task=total(right).numpy(),
