@@ -77,6 +77,16 @@ def read_checkpoint(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Te
         ) from error
 
 
+def kind_of(path: Path) -> str | None:
+    """What the file at a path says it is; None where it is no file of ours, or none at all."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            kind = json.loads((file.metadata() or {})[KEY])["kind"]
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError):
+        return None
+    return str(kind)
+
+
 def read_document(path: Path, kind: str, metadata: Mapping[str, str]) -> dict[str, Any]:
     """The JSON document of a file's header, checked for being ours, of a known format and of the kind wanted."""
     try:

@@ -170,3 +170,26 @@ def prefixed(name: str, tensors: Mapping[str, Tensor]) -> Tensors:
 def part(name: str, tensors: Mapping[str, Tensor]) -> Tensors:
     """The inverse of `prefixed`: other parts are left out."""
     return {key.removeprefix(f"{name}."): value for key, value in tensors.items() if key.startswith(f"{name}.")}
+
+
+def describe_classifier(classifier: "FewShotClassifier") -> dict[str, str]:
+    """What people want to know first."""
+    learned, names = classifier.learned_, list(map(str, classifier.classes_.tolist()))
+    counts = learned.counts.tolist()
+    implants = learned.fitted.implants
+    calibrated = {
+        "supports": "from its own images",
+        "base": "from the base's validation images",
+        "nothing": "not calibrated",
+    }
+    images = "not kept" if classifier.supports_ is None else f"{len(classifier.supports_[1])} kept in the file"
+    return {
+        "classes": f"{len(names)}: {', '.join(names)}",
+        "images a class": f"{min(counts)} to {max(counts)}" if min(counts) < max(counts) else str(counts[0]),
+        "support images": images,
+        "implants": "none" if implants is None else f"{implants.layers[-1].gamma.shape[-1]} channels",
+        "pooling": f"{learned.fitted.classify} (support/query)",
+        "probabilities": calibrated[learned.calibration.told_by],
+        "unknown": "never answered" if classifier.unknown is None else f"{classifier.unknown!r}, {classifier.refuse:g}",
+        "image size": f"{classifier.size_} px",
+    }

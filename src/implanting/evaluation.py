@@ -195,12 +195,9 @@ def evaluate_tasks(
     starts = range(0, len(tasks), method.tasks_at_once)
     rank, size = group()
     mine = starts[rank::size]
-    parts = [
-        (start, *method(tasks[start : start + method.tasks_at_once]))
-        for start in progress(mine, f"{config.shot}-shot tasks", len(mine))
-    ]
     right, confusion = torch.zeros(len(tasks), dtype=torch.float64), torch.zeros(classes**2, dtype=torch.int64)
-    for start, truth, given in parts:
+    for start in progress(mine, f"{config.shot}-shot tasks", len(mine)):
+        truth, given = method(tasks[start : start + method.tasks_at_once])
         right[start : start + len(truth)] = (truth == given).double().mean((1, 2))
         confusion += torch.bincount((truth * classes + given).flatten(), minlength=classes**2)
     return Result(

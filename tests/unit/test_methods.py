@@ -15,7 +15,7 @@ from implanting.methods import BaseClassMethod, DecidedMethod, ImplantMethod, Jo
 from implanting.similarity import pool, probabilities, scaled_cosine
 from implanting.tasks import draw_tasks
 from toy_tasks import CONFIG as CONFIG_OF_IMPLANTS
-from toy_tasks import SIZE, fitting
+from toy_tasks import SIZES, fitting
 from toys import labelled, seeded
 
 BASE = labelled([number % 6 for number in range(60)])
@@ -93,7 +93,7 @@ def implant_method(margin: float, views: int = 1) -> ImplantMethod:
         for centre, locations in zip(centres, (16, 16, 16, 4), strict=True)
     )
     config = replace(CONFIG_OF_IMPLANTS, adapt_views=views, decision_margin=margin)
-    return ImplantMethod(Activations(base_maps, phi, SIZE), fitting(config, views), seed=0)
+    return ImplantMethod(Activations(base_maps, phi, SIZES), fitting(config, views), seed=0)
 
 
 def test_each_task_takes_implants_or_prototypes_as_its_held_out_supports_say():

@@ -25,7 +25,7 @@ from implanting.onnx_file import Agreement, check, has_runtime, onnx_bytes, requ
 
 @dataclass(frozen=True)
 class Export:
-    """Write a classifier as one ONNX graph, from a batch of uint8 images [n, size, size, 3] to probabilities [n, classes]
+    """Write a classifier as one ONNX graph, from a batch of uint8 images [n, size, size, 3] to probabilities [n, way]
     and open-set scores [n]. Class names, image size, resizing and the threshold of "none of these" are in its metadata.
     """
 

@@ -8,8 +8,11 @@ from typing import Annotated
 
 import tyro
 
-from implanting.base import base_document, load_base
-from implanting.checkpoint import FORMAT
+from implanting.base import BaseNetwork, base_document, load_base
+from implanting.checkpoint import FORMAT, kind_of
+from implanting.classifier import FewShotClassifier
+from implanting.classifier_file import KIND as CLASSIFIER
+from implanting.classifier_file import describe_classifier
 from implanting.commands.parsing import parse
 from implanting.commands.trial import trial
 from implanting.console import describe, print_document, print_table, print_text
@@ -19,15 +22,14 @@ from implanting.recipes import RECIPES
 
 @dataclass(frozen=True)
 class Info:
-    """What a base network is (its network, classes, data, training and accuracy) and whether this machine can run it.
-
-    Or the recipes of stage 1.
-    """
+    """What a base network or a classifier is, and whether this machine can run it. Or the recipes of stage 1."""
 
     file: Annotated[Path | None, tyro.conf.Positional] = None
-    """A base network: a file made by `implanting pretrain`, efficientnet-lite0 (ImageNet) or fc100."""
+    """A classifier (`implanting fit`) or a base network (`implanting pretrain`, or efficientnet-lite0 or fc100)."""
     recipes: bool = False
     """Describe the recipes instead."""
+    base: str | None = None
+    """The base network of a slim classifier, where it is not found by name."""
     json: bool = False
     """The whole description as one JSON document."""
 
@@ -40,15 +42,34 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     if command.file is None:
         raise ConfigError("nothing to describe: name a file, or ask for --recipes")
-    base = load_base(command.file)
+    if kind_of(command.file) == CLASSIFIER:
+        show_classifier(command, FewShotClassifier.load(command.file, base=command.base))
+    else:
+        show_base(command, load_base(command.file))
+    return 0
+
+
+def show_classifier(command: Info, classifier: FewShotClassifier) -> None:
+    """What a classifier is, and its base network."""
+    facts, base = describe_classifier(classifier), classifier.base_
+    if command.json:
+        machine = trial(base).document()
+        print_document({"format": FORMAT, "kind": CLASSIFIER, **facts, "base": base.summary(), "machine": machine})
+        return
+    rows = [[title, shorten(text, 90)] for title, text in facts.items()]
+    rows += [["base network", shorten(base.name, 90)], ["this machine", str(trial(base))]]
+    print_table(str(command.file), ["", ""], rows)
+
+
+def show_base(command: Info, base: BaseNetwork) -> None:
+    """What a base network is."""
     if command.json:
         facts = {"tau": base.tau, "parameters": base.parameters, "machine": trial(base).document()}
         print_document({"format": FORMAT, **base_document(base)[0], **facts})
-        return 0
+        return
     rows = [[title, shorten(text, 90)] for title, text in base.summary().items()]
     for last in base.training.get("validation", [])[-1:]:
         rows.append(["validation classes", describe(last)])
     rows.append(["this machine", str(trial(base))])
     made_by = f"made by implanting {base.description.code_version}" if base.description else ""
     print_table(str(command.file), ["", ""], rows, made_by)
-    return 0
