@@ -238,8 +238,8 @@ def test_explain_draws_a_picture(trees, photos, tmp_path, capsys):
     assert main(["explain", str(trees), str(image), "--out", str(out.with_suffix(".jpg")), *flags]) == 0
     assert capsys.readouterr().out.startswith(f"{tmp_path / 'oak.jpg'}: élm ")
     assert main(["explain", str(trees), str(image), "--out", str(tmp_path / "three.png"), "--top", "3"]) == 0
-    widths = [Image.open(tmp_path / name).width for name in ("oak.png", "three.png")]
-    assert widths[1] > widths[0]
+    with Image.open(out) as one, Image.open(tmp_path / "three.png") as three:
+        assert three.width > one.width
 
 
 @pytest.mark.parametrize(
