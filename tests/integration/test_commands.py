@@ -59,16 +59,23 @@ def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture[str]) -> N
     ("subject", "flags", "ratio"),
     [
         ("pretrain", ["--widths", "2", "--batch-size", "8", "--steps", "1"], "ratio"),
-        ("adapt", ["--sizes", "32", "--width", "2", "--tasks", "2", "--epochs", "1"], "over_naive"),
-        ("evaluate", ["--locations", "1", "--tasks", "20"], "over_one_task"),
+        (
+            "adapt",
+            ["--sizes", "32", "--width", "2", "--tasks", "2", "--epochs", "1", "--memory-images", "700"],
+            "over_naive",
+        ),
+        ("evaluate", ["--locations", "1", "--tasks", "20", "--loop-tasks", "5"], "over_one_task"),
     ],
 )
 def test_benches_compute_their_ratios(
     subject: str, flags: list[str], ratio: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["bench", subject, *flags, "--rounds", "1", "--json"]) == 0
-    (row,) = last_json(capsys)["results"]
+    document = last_json(capsys)
+    (row,) = document["results"]
     assert row[ratio] > 0
+    assert all(kind["ratio"] > 0 for kind in document.get("growth", []))
+    assert all(peak["peak"] > peak["cache"] > 0 for peak in document.get("peaks", []))
 
 
 def test_pretrain_writes_base_log_and_curves(base: Path) -> None:

@@ -59,7 +59,9 @@ def norms(network: nn.Module) -> int:
     return sum(isinstance(layer, nn.BatchNorm2d) for layer in network.modules())
 
 
-@pytest.mark.parametrize("config", [NetworkConfig("resnet12", 4), NetworkConfig("c128f", 4), NetworkConfig("resnet12", 2, True)])
+@pytest.mark.parametrize(
+    "config", [NetworkConfig("resnet12", 4), NetworkConfig("c128f", 4), NetworkConfig("resnet12", 2, True)]
+)
 def test_a_folded_network_computes_the_same_without_batch_norm(config):
     network = frozen(build_network(config))
     before = copy.deepcopy(network.state_dict())

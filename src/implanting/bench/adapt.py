@@ -1,16 +1,18 @@
 """Speed of stage 2 on cached activations, against the naive code and against a loop over tasks on the same cache."""
 
 import math
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from implanting.adapt import adapt
 from implanting.bench.naive_adapt import adapt_one_task
-from implanting.bench.timing import best_seconds
+from implanting.bench.timing import FACTOR, Work, best_seconds, growth, on_one_thread
 from implanting.config import ImplantConfig, NetworkConfig, PretrainConfig
+from implanting.networks import Network
 from implanting.progress import Progress, silent
 from implanting.randomness import Stream, generator_of
 from implanting.tail import Sizes, Tail
@@ -18,47 +20,96 @@ from implanting.trained import build
 
 WAY, SHOT = 5, 5
 
+ENCODED = 16
+"""Images encoded at once where growth is measured."""
+
+
+PEAK = 2_000
+"""Rows and columns of the matrices whose product is the machine's peak."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """The supports of a task as images and as cached activations."""
+
+    network: Network
+    images: Float[Tensor, "image 3 height width"]
+    labels: Int[Tensor, " image"]
+    cached: list[Float[Tensor, "image _ _"]]
+    sizes: Sizes
+
+    @classmethod
+    def of(cls, size: int, width: int) -> "Workload":
+        """Images of noise in a fresh network: what they show makes no difference to the speed."""
+        recipe = PretrainConfig(architecture=NetworkConfig(width=width), iterations=1)
+        network = build(recipe, 2, (size, size))[0].eval().requires_grad_(False)
+        labels = torch.arange(WAY).repeat_interleave(SHOT)
+        images = torch.randn(len(labels), 3, size, size).contiguous(memory_format=torch.channels_last)
+        with torch.no_grad():
+            maps, phi = network.activations(images)
+        cached = [part.flatten(2).transpose(1, 2).contiguous() for part in (*maps, phi)]
+        return cls(network, images, labels, cached, tuple((part.shape[2], part.shape[3]) for part in maps))
+
+    def adapt(self, tasks: int, together: int, epochs: int) -> None:
+        """Adapt so many tasks, some of them together."""
+        config = ImplantConfig(implant_epochs=epochs)
+        batch = [part.expand(together, *part.shape).contiguous() for part in self.cached]
+        for first in range(0, tasks, together):
+            generators = [generator_of(0, Stream.IMPLANTS, first + number) for number in range(together)]
+            adapt(batch[:-1], batch[-1], self.labels, self.network.tail, self.sizes, config, generators)
+
 
 def compare(size: int, width: int, tasks: int, epochs: int, rounds: int, progress: Progress = silent) -> dict[str, Any]:
-    """Seconds a task of each way, and ours as a share of the speed of a large matrix product."""
+    """Seconds a task of each way, and ours as a share of the speed of a large matrix product.
+
+    The share is given for one thread too: two of them share the matrix products, but hardly the small operations
+    between these.
+    """
     config = ImplantConfig(implant_epochs=epochs)
-    recipe = PretrainConfig(architecture=NetworkConfig(width=width), iterations=1)
-    network = build(recipe, 2, (size, size))[0].eval().requires_grad_(False)
-    labels = torch.arange(WAY).repeat_interleave(SHOT)
-    images = torch.randn(len(labels), 3, size, size).contiguous(memory_format=torch.channels_last)
-    with torch.no_grad():
-        maps, phi = network.activations(images)
-    sizes = tuple((part.shape[2], part.shape[3]) for part in maps)
-    cached = [part.flatten(2).transpose(1, 2).contiguous() for part in (*maps, phi)]
-
-    def ours(together: int) -> Callable[[], None]:
-        batch = [part.expand(together, *part.shape).contiguous() for part in cached]
-
-        def run() -> None:
-            for first in range(0, tasks, together):
-                generators = [generator_of(0, Stream.IMPLANTS, first + number) for number in range(together)]
-                adapt(batch[:-1], batch[-1], labels, network.tail, sizes, config, generators)
-
-        return run
-
-    square = torch.randn(2_000, 2_000)
-    contestants = {
-        "ours": ours(tasks),
-        "one task at a time": ours(1),
-        "naive": lambda: adapt_one_task(network, images, labels, config),
+    workload = Workload.of(size, width)
+    square = torch.randn(PEAK, PEAK)
+    contestants: dict[str, Work] = {
+        "ours": lambda: workload.adapt(tasks, tasks, epochs),
+        "one task at a time": lambda: workload.adapt(tasks, 1, epochs),
+        "naive": lambda: adapt_one_task(workload.network, workload.images, workload.labels, config),
         "product": lambda: square @ square,
     }
+    contestants |= {f"{name}, one thread": on_one_thread(contestants[name]) for name in ("ours", "product")}
     seconds = best_seconds(contestants, rounds, progress)
-    peak = 2 * 2_000**3 / seconds["product"]
-    per_task = {"ours": seconds["ours"] / tasks, "one task at a time": seconds["one task at a time"] / tasks}
+    operations = tasks * arithmetic(workload.network.tail, workload.sizes, workload.labels, config)
+
+    def share(threads: str) -> float:
+        return operations / seconds[f"ours{threads}"] / (2 * PEAK**3 / seconds[f"product{threads}"])
+
     return {
         "size": size,
         "width": width,
-        "ours": per_task["ours"],
-        "over_naive": seconds["naive"] / per_task["ours"],
-        "over_one_task": per_task["one task at a time"] / per_task["ours"],
-        "share_of_peak": arithmetic(network.tail, sizes, labels, config) / per_task["ours"] / peak,
+        "ours": seconds["ours"] / tasks,
+        "over_naive": seconds["naive"] * tasks / seconds["ours"],
+        "over_one_task": seconds["one task at a time"] / seconds["ours"],
+        "share_of_peak": share(""),
+        "share_of_peak_on_one_thread": share(", one thread"),
     }
+
+
+def linear_growth(
+    size: int, width: int, together: int, rounds: int, progress: Progress = silent
+) -> list[dict[str, Any]]:
+    """Eight times the tasks, the epochs, and the images to encode."""
+    workload = Workload.of(size, width)
+    images = workload.images[:1].expand(FACTOR * ENCODED, -1, -1, -1)
+
+    def encode(count: int) -> None:
+        with torch.no_grad():
+            for batch in images[:count].split(ENCODED):
+                workload.network.activations(batch.contiguous(memory_format=torch.channels_last))
+
+    kinds = {
+        "tasks": (together, lambda tasks: workload.adapt(tasks, together, epochs=1)),
+        "epochs": (2, lambda epochs: workload.adapt(together, together, epochs)),
+        "images encoded": (ENCODED, encode),
+    }
+    return growth(kinds, rounds, progress)
 
 
 def arithmetic(tail: Tail, sizes: Sizes, labels: Tensor, config: ImplantConfig) -> float:

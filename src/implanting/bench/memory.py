@@ -1,7 +1,7 @@
-"""Peak memory of reading a data set, as a multiple of the tensor that comes out.
+"""Peak memory of reading a data set, as a multiple of the tensor that comes out, and of evaluating with implants.
 
-Each reading runs in a process of its own; what the interpreter and the libraries take is measured by one that reads a
-set of two images, and subtracted.
+Each runs in a process of its own. What the interpreter and the libraries take is measured by one that reads a set of
+two images, and subtracted where a ratio is wanted.
 """
 
 import pickle
@@ -13,21 +13,41 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-READ = """
+PEAK = """
 import re, sys
 from pathlib import Path
-from implanting.datasets import read_dataset
-tensor = read_dataset(sys.argv[1], "train").images
+{work}
 peak = re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())  # ru_maxrss starts at the parent's peak
-print(int(peak[1]) * 1024, tensor.nbytes)
+print(int(peak[1]) * 1024, size)
+"""
+
+READ = """
+from implanting.datasets import read_dataset
+size = read_dataset(sys.argv[1], "train").images.nbytes
+"""
+
+EVALUATE = """
+from implanting.bench.implant_tasks import evaluate_some
+size = evaluate_some(*(int(argument) for argument in sys.argv[1:]))
 """
 
 
-def peak_and_size(path: Path) -> tuple[int, int]:
-    """Peak resident bytes of a process that reads a set, and the bytes of its images."""
-    output = subprocess.run([sys.executable, "-c", READ, str(path)], check=True, capture_output=True, text=True).stdout  # noqa: S603 (our own command)
-    peak, size = output.split()
+def peak_and_size(work: str, *arguments: object) -> tuple[int, int]:
+    """Peak resident bytes of a process that does some work, and the bytes of what it holds."""
+    command = [sys.executable, "-c", PEAK.format(work=work), *(str(argument) for argument in arguments)]
+    peak, size = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()  # noqa: S603 (our own command)
     return int(peak), int(size)
+
+
+def implant_peaks(images: int, size: int, width: int, tasks: tuple[int, ...]) -> list[dict[str, int]]:
+    """Peak bytes of evaluating so many tasks with implants on half-precision activations; measured on Linux only."""
+    if not Path("/proc/self/status").exists():
+        return []
+    rows = []
+    for number in tasks:
+        peak, cache = peak_and_size(EVALUATE, images, size, width, number)
+        rows.append({"images": images, "size": size, "tasks": number, "cache": cache, "peak": peak})
+    return rows
 
 
 def write_pickle(folder: Path, images: int) -> None:
@@ -56,7 +76,7 @@ def reading_ratios() -> dict[str, float]:
         for name, write, images in (("pickle", write_pickle, 72_000), ("folders", write_folders, 8_000)):
             write(Path(temporary) / f"{name}-few", 4)
             write(Path(temporary) / name, images)
-            idle, _ = peak_and_size(Path(temporary) / f"{name}-few")
-            peak, size = peak_and_size(Path(temporary) / name)
+            idle, _ = peak_and_size(READ, Path(temporary) / f"{name}-few")
+            peak, size = peak_and_size(READ, Path(temporary) / name)
             ratios[name] = (peak - idle) / size
     return ratios

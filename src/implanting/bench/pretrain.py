@@ -2,14 +2,13 @@
 
 import dataclasses
 import time
-from collections import defaultdict
 from typing import Any
 
 import torch
 from torch.profiler import ProfilerActivity, profile
 
 from implanting.batches import batch
-from implanting.bench.timing import best_seconds
+from implanting.bench.timing import best_seconds, on_one_thread
 from implanting.bench.usual_loop import UsualLoop
 from implanting.config import NetworkConfig
 from implanting.datasets import ImageSet
@@ -26,6 +25,9 @@ KINDS = {
     "optimiser": ("sgd", "_foreach", "_fused"),
 }
 """Parts of an operator's name by which the profile is added up."""
+
+AUGMENTATION = "augmentation and normalisation"
+KINDS_AND_OTHER = (*KINDS, AUGMENTATION, "other")
 
 
 def random_images(count: int = 2_048, size: int = 32, classes: int = 60) -> ImageSet:
@@ -56,10 +58,13 @@ def compare(width: int, batch_size: int, steps: int, rounds: int, progress: Prog
 
     seconds = best_seconds({"ours": ours, "usual": UsualLoop(run.config, images, steps)}, rounds, progress)
     speed = {name: steps * batch_size / value for name, value in seconds.items()}
-    return {"width": width, **speed, "ratio": speed["ours"] / speed["usual"], **shares(run)}
+    threads = torch.get_num_threads()
+    by_threads = {f"{threads} threads": shares(run)} if threads > 1 else {}
+    on_one_thread(lambda: by_threads.update({"1 thread": shares(run)}))()
+    return {"width": width, **speed, "ratio": speed["ours"] / speed["usual"], "shares": by_threads}
 
 
-def shares(run: Run, steps: int = 4) -> dict[str, Any]:
+def shares(run: Run, steps: int = 4) -> dict[str, float]:
     """Where the time of a step goes, by the profiler's own time of each operator."""
     began = time.perf_counter()
     for step in range(steps):
@@ -72,12 +77,11 @@ def shares(run: Run, steps: int = 4) -> dict[str, Any]:
         for _ in range(steps):
             train_step(run, run.model)
         total = time.perf_counter() - began
-    spent: dict[str, float] = defaultdict(float)
+    spent = dict.fromkeys(KINDS, 0.0)
     for event in profiled.key_averages():
         for kind, names in KINDS.items():
             if any(name in event.key.lower() for name in names):
                 spent[kind] += event.self_cpu_time_total / 1e6
                 break
-    spent["augmentation and normalisation"] = augmentation
-    result = {kind: seconds / total for kind, seconds in spent.items()}
-    return {"shares": {**result, "other": 1 - sum(result.values())}}
+    result = {kind: seconds / total for kind, seconds in {**spent, AUGMENTATION: augmentation}.items()}
+    return {**result, "other": 1 - sum(result.values())}

@@ -2,13 +2,20 @@
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import torch
 
 from implanting.progress import Progress, silent
 
+Work = Callable[[], object]
 
-def best_seconds(
-    contestants: Mapping[str, Callable[[], object]], rounds: int, progress: Progress = silent
-) -> dict[str, float]:
+FACTOR = 8
+"""Over how much more work growth is shown."""
+
+
+def best_seconds(contestants: Mapping[str, Work], rounds: int, progress: Progress = silent) -> dict[str, float]:
     """The best time of each contestant over several rounds, in which all take turns; the first round warms up."""
     times: dict[str, list[float]] = {name: [] for name in contestants}
     turns = [(number, name) for number in range(rounds + 1) for name in contestants]
@@ -18,3 +25,37 @@ def best_seconds(
         if number:
             times[name].append(time.perf_counter() - began)
     return {name: min(values) for name, values in times.items()}
+
+
+def growth(
+    kinds: Mapping[str, tuple[int, Callable[[int], object]]], rounds: int, progress: Progress = silent
+) -> list[dict[str, Any]]:
+    """For each kind of work: seconds of some units and of eight times as many, and the ratio of the cost of a unit.
+
+    A kind is a number of units and what does that many; where cost is linear, the ratio is 1, or below it where fixed
+    costs are spread over more.
+    """
+    contestants: dict[str, Work] = {}
+    for kind, (units, work) in kinds.items():
+        contestants[f"few {kind}"] = partial(work, units)
+        contestants[f"many {kind}"] = partial(work, FACTOR * units)
+    seconds = best_seconds(contestants, rounds, progress)
+    rows = []
+    for kind, (units, _) in kinds.items():
+        few, many = seconds[f"few {kind}"], seconds[f"many {kind}"]
+        rows.append({"kind": kind, "units": units, "few": few, "many": many, "ratio": many / few / FACTOR})
+    return rows
+
+
+def on_one_thread(work: Work) -> Work:
+    """The same work, computed by one thread."""
+
+    def run() -> None:
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            work()
+        finally:
+            torch.set_num_threads(threads)
+
+    return run

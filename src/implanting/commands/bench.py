@@ -11,6 +11,8 @@ import torch
 
 from implanting.base import load_base
 from implanting.bench import adapt, classifier, evaluate, memory, open_set, pretrain, processes
+from implanting.bench.timing import FACTOR
+from implanting.commands.bench_inference import Inference
 from implanting.commands.parsing import parse
 from implanting.config import ClassifierConfig, RunConfig
 from implanting.console import print_json, print_table, print_text, say, show_progress
@@ -58,8 +60,12 @@ class Pretrain:
         )
         print_table(
             "where a step's time goes",
-            ["", *(f"width {row['width']}" for row in rows)],
-            [[kind, *(f"{100 * row['shares'][kind]:.1f} %" for row in rows)] for kind in rows[0]["shares"]],
+            ["", *(f"width {row['width']}, {threads}" for row in rows for threads in row["shares"])],
+            [
+                [kind, *(f"{100 * shares[kind]:.1f} %" for row in rows for shares in row["shares"].values())]
+                for kind in pretrain.KINDS_AND_OTHER
+            ],
+            "by the profiler's own time of each operator",
         )
         print_table(
             f"processes and threads, width {min(self.widths)}",
@@ -90,20 +96,29 @@ class Adapt:
     """Epochs of each contestant; the time of all of them grows in proportion."""
     rounds: int = 3
     """Turns of each contestant, after one to warm up."""
+    memory_images: int = 12_000
+    """Images in the cache whose memory is measured."""
+    memory_size: int = 32
+    """Their side in pixels; 84 takes 5 GB of memory."""
     json: bool = False
     """End with one JSON document on stdout."""
     run: RunConfig = field(default_factory=RunConfig)
 
     def __call__(self) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-        """A row for each image size."""
+        """A row for each image size; growth at the smallest; peak memory."""
         shape = (self.width, self.tasks, self.epochs, self.rounds)
-        return [adapt.compare(size, *shape, show_progress) for size in self.sizes], {}
+        rows = [adapt.compare(size, *shape, show_progress) for size in self.sizes]
+        growth = adapt.linear_growth(min(self.sizes), self.width, self.tasks, self.rounds, show_progress)
+        say("peak memory of evaluating with implants")
+        peaks = memory.implant_peaks(self.memory_images, self.memory_size, self.width, (8, 64))
+        return rows, {"growth": growth, "peaks": peaks}
 
-    def show(self, rows: list[dict[str, Any]], _once: dict[str, Any]) -> None:
-        """The table."""
+    def show(self, rows: list[dict[str, Any]], once: dict[str, Any]) -> None:
+        """The tables."""
+        threads = torch.get_num_threads()
         print_table(
             f"adapting 5-way 5-shot tasks, width {self.width}",
-            ["px", "ms a task and epoch", "over naive", "over one task at a time", "share of matrix peak"],
+            ["px", "ms a task and epoch", "over naive", "over one task at a time", "share of peak", "on one thread"],
             [
                 [
                     str(row["size"]),
@@ -111,11 +126,25 @@ class Adapt:
                     f"{row['over_naive']:.1f}",
                     f"{row['over_one_task']:.2f}",
                     f"{100 * row['share_of_peak']:.0f} %",
+                    f"{100 * row['share_of_peak_on_one_thread']:.0f} %",
                 ]
                 for row in rows
             ],
             f"best of {self.rounds} turns of {self.epochs} epochs, taken in turn; {self.tasks} tasks together; "
-            f"{torch.get_num_threads()} threads; peak: a product of 2000 x 2000 matrices in the same run",
+            f"{threads} threads, but for the last column; peak: a product of 2000 x 2000 matrices in the same run, by "
+            "as many threads",
+        )
+        show_growth(once["growth"], self.rounds)
+        print_table(
+            f"peak memory of evaluating with implants, width {self.width}, half-precision cache of noise",
+            ["images", "px", "tasks", "cache, GB", "peak of the process, GB"],
+            [
+                [
+                    *(str(row[name]) for name in ("images", "size", "tasks")),
+                    *(f"{row[name] / 1e9:.2f}" for name in ("cache", "peak")),
+                ]
+                for row in once["peaks"]
+            ],
         )
 
 
@@ -129,6 +158,8 @@ class Evaluate:
     """Locations of a feature map."""
     tasks: int = 10_000
     """Number of tasks."""
+    loop_tasks: int = 500
+    """Tasks on which the loop is timed; it takes as long for each."""
     rounds: int = 2
     """Turns of each contestant, after one to warm up."""
     json: bool = False
@@ -136,11 +167,13 @@ class Evaluate:
     run: RunConfig = field(default_factory=RunConfig)
 
     def __call__(self) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-        """A row for each number of locations."""
-        return [evaluate.compare(number, self.tasks, self.rounds, show_progress) for number in self.locations], {}
+        """A row for each number of locations; growth."""
+        shape = (self.tasks, self.loop_tasks, self.rounds)
+        rows = [evaluate.compare(number, *shape, show_progress) for number in self.locations]
+        return rows, {"growth": evaluate.linear_growth(max(self.locations), self.rounds, show_progress)}
 
-    def show(self, rows: list[dict[str, Any]], _once: dict[str, Any]) -> None:
-        """The table."""
+    def show(self, rows: list[dict[str, Any]], once: dict[str, Any]) -> None:
+        """The tables."""
         print_table(
             f"evaluating {self.tasks} 5-way 5-shot tasks, 30 queries a class, {evaluate.IMAGES} images",
             ["locations", "tasks/s", "over one task at a time", "share of memory bandwidth"],
@@ -153,9 +186,31 @@ class Evaluate:
                 ]
                 for row in rows
             ],
-            f"best of {self.rounds} turns, taken in turn; {torch.get_num_threads()} threads; bandwidth: bytes gathered "
-            "(read and written) against a plain copy in the same run",
+            f"best of {self.rounds} turns, taken in turn, the loop on {min(self.loop_tasks, self.tasks)} tasks; "
+            f"{torch.get_num_threads()} threads; bandwidth: bytes gathered (read and written) against a plain copy in "
+            "the same run",
         )
+        show_growth(once["growth"], self.rounds)
+
+
+def show_growth(rows: list[dict[str, Any]], rounds: int) -> None:
+    """What eight times the work costs."""
+    print_table(
+        "growth",
+        ["", "from", "to", "seconds", "seconds", "ratio of the cost of one"],
+        [
+            [
+                row["kind"],
+                str(row["units"]),
+                str(FACTOR * row["units"]),
+                f"{row['few']:.3f}",
+                f"{row['many']:.3f}",
+                f"{row['ratio']:.2f}",
+            ]
+            for row in rows
+        ],
+        f"best of {rounds} turns, taken in turn; linear is 1, and less where fixed costs are spread over more",
+    )
 
 
 @dataclass(frozen=True)
@@ -241,14 +296,15 @@ class Classifier:
         )
 
 
-SUBJECTS: dict[str, type[Pretrain | Adapt | Evaluate | Classifier]] = {
+SUBJECTS: dict[str, type[Pretrain | Adapt | Evaluate | Inference | Classifier]] = {
     "pretrain": Pretrain,
     "adapt": Adapt,
     "evaluate": Evaluate,
+    "inference": Inference,
     "classifier": Classifier,
 }
 
-USAGE = """usage: implanting bench {pretrain,adapt,evaluate,classifier} [options]
+USAGE = """usage: implanting bench {pretrain,adapt,evaluate,inference,classifier} [options]
 
 Speed and memory on this machine, as ratios: what is compared takes turns in one run, and the best turn counts.
 `implanting bench SUBJECT --help` says what is compared."""

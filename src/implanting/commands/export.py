@@ -20,12 +20,12 @@ from implanting.console import print_document, print_text, say
 from implanting.distributed import set_threads
 from implanting.errors import ConfigError
 from implanting.images import find_images, list_sources
-from implanting.onnx_file import Agreement, check, has_runtime, onnx_bytes, require_exporter, sample_photos
+from implanting.onnx_file import RUNTIME, Agreement, check, installed, onnx_bytes, require_exporter, sample_photos
 
 
 @dataclass(frozen=True)
 class Export:
-    """Write a classifier as one ONNX graph, from a batch of uint8 images [n, size, size, 3] to probabilities [n, classes]
+    """Write a classifier as one ONNX graph, from a batch of uint8 images [n, size, size, 3] to probabilities [n, way]
     and open-set scores [n]. Class names, image size, resizing and the threshold of "none of these" are in its metadata.
     """
 
@@ -70,8 +70,8 @@ def check_place(path: Path) -> None:
 
 def checked(command: Export, classifier: FewShotClassifier, content: bytes) -> Agreement | None:
     """What onnxruntime says of the images named, or of photos that are at hand; None where it is missing."""
-    if not has_runtime():
-        say("not checked, since onnxruntime is not installed: pip install 'implanting[export]'")
+    if not installed(RUNTIME):
+        say("the graph is not checked, since onnxruntime is not installed: pip install 'implanting[export]'")
         return None
     images = sample_photos(classifier.size_)
     if command.check:

@@ -15,7 +15,7 @@ from implanting.checkpoint import check_destination
 from implanting.classifier import FewShotClassifier
 from implanting.commands.parsing import parse
 from implanting.config import ClassifierConfig, RunConfig
-from implanting.console import print_document, print_table, say, show_progress, telling_warnings
+from implanting.console import print_document, print_table, say, show_progress
 from implanting.distributed import set_threads
 from implanting.errors import ConfigError, ImplantsKept
 from implanting.images import find_images, inspect_folder, undecodable
@@ -65,22 +65,24 @@ def main(arguments: Sequence[str]) -> int:
         raise ConfigError(
             "--out is missing: name the file that the classifier is written to, such as trees.safetensors"
         )
-    if command.photos is not None and command.start is not None:
-        raise ConfigError("name either a folder of photos or a classifier to change (--from FILE), not both")
     if command.photos is not None and (command.add or command.add_images or command.remove or command.refit):
         raise ConfigError("--add, --add-images, --remove and --refit change a saved classifier: name it with --from")
     check_destination(command.out)
     set_threads(command.run.threads)
     began = time.monotonic()
-    if command.photos is not None:
-        classifier = fresh(command, command.photos)
-    elif command.start is not None:
-        classifier = changed(command, command.start)
-    else:
-        raise ConfigError("name a folder of photos, or a classifier to change (--from FILE)")
+    classifier = learned(command)
     classifier.save(command.out, slim=command.slim)
     show(command, classifier, time.monotonic() - began)
     return 0
+
+
+def learned(command: Fit) -> FewShotClassifier:
+    """The classifier to save."""
+    if command.photos is not None and command.start is None:
+        return fresh(command, command.photos)
+    if command.start is not None and command.photos is None:
+        return changed(command, command.start)
+    raise ConfigError("name either a folder of photos or a classifier to change (--from FILE), not both")
 
 
 def fresh(command: Fit, photos: Path) -> FewShotClassifier:
@@ -99,9 +101,7 @@ def changed(command: Fit, start: Path) -> FewShotClassifier:
     base = command.classifier.base if command.classifier.base != default.base else None
     classifier = FewShotClassifier.load(start, base=base, device=command.run.device)
     change_settings(classifier, command.classifier)
-    with telling_warnings(*(() if command.refit else (ImplantsKept,))), warnings.catch_warnings():
-        if command.refit:
-            warnings.simplefilter("ignore", ImplantsKept)
+    with warnings.catch_warnings(action="ignore", category=ImplantsKept):  # said below, in the words of this command
         for text in command.add:
             label, paths = class_and_images(classifier, "--add", text, command.skip_bad)
             if label in classifier.classes_.tolist():
@@ -112,7 +112,11 @@ def changed(command: Fit, start: Path) -> FewShotClassifier:
             classifier.add_images(paths, [label] * len(paths))
         for name in command.remove:
             classifier.remove_class(from_text(name, classifier.classes_))
-    return classifier.refit() if command.refit else classifier
+    if command.refit:
+        return classifier.refit()
+    if classifier.learned_.fitted.implants is not None and (command.add or command.add_images or command.remove):
+        say("the implants stay as they were trained for the earlier classes; --refit trains them anew")
+    return classifier
 
 
 def change_settings(classifier: FewShotClassifier, given: ClassifierConfig) -> None:

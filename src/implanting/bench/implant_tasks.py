@@ -1,0 +1,50 @@
+"""Evaluation with implants on activations of any size, filled with noise: for the measure of memory."""
+
+import torch
+
+from implanting.activations import Activations
+from implanting.config import ImplantConfig, NetworkConfig, PretrainConfig, TaskConfig
+from implanting.datasets import ImageSet
+from implanting.evaluation import evaluate_tasks
+from implanting.inference import PrototypeClassifier
+from implanting.methods import ImplantMethod
+from implanting.networks import Network
+from implanting.supports import Fitting
+from implanting.tasks import draw_tasks
+from implanting.trained import build
+
+CLASSES = 20
+NOISE = 64
+"""Images that differ; the others repeat them, as drawing billions of numbers takes longer than all the rest."""
+
+
+def random_activations(network: Network, images: int, size: int) -> Activations:
+    """A half-precision cache of the true size."""
+    with torch.no_grad():
+        maps, phi = network.activations(torch.randn(NOISE, 3, size, size).contiguous(memory_format=torch.channels_last))
+    arrays = []
+    for part in (*maps, phi):
+        array = torch.empty(images, part[0, 0].numel(), part.shape[1], dtype=torch.half)
+        for chunk in array.split(NOISE):
+            chunk.copy_(part[: len(chunk)].flatten(2).transpose(1, 2))
+        arrays.append(array)
+    return Activations(arrays[:-1], arrays[-1], tuple((part.shape[2], part.shape[3]) for part in maps))
+
+
+def evaluate_some(images: int, size: int, width: int, tasks: int) -> int:
+    """Adapt and test 5-way 5-shot tasks of 30 queries a class; gives the bytes of the cache.
+
+    Two epochs stand for fifty: the second already holds all that any later one does.
+    """
+    recipe = PretrainConfig(architecture=NetworkConfig(width=width), iterations=1)
+    network = build(recipe, 2, (size, size))[0].eval().requires_grad_(False)
+    activations = random_activations(network, images, size)
+    names = tuple(str(number) for number in range(CLASSES))
+    pixels = torch.zeros(images, 1, 1, 3, dtype=torch.uint8)
+    image_set = ImageSet(pixels, torch.arange(images) % CLASSES, names, "noise", "as stored")
+    config = TaskConfig(way=5, shot=5, queries=30, tasks=tasks)
+    classify, implants = PrototypeClassifier("gap", "dense", 10.0), ImplantConfig(implant_epochs=2)
+    fitting = Fitting("noise", network.tail, activations.sizes, classify, classify, implants)
+    method = ImplantMethod(activations, fitting, seed=0, tasks_at_once=8)  # as at width 64
+    evaluate_tasks(method, draw_tasks(image_set, config), config, CLASSES)
+    return sum(array.nbytes for array in (*activations.base_maps, activations.phi))
