@@ -86,8 +86,8 @@ def metadata(classifier: FewShotClassifier) -> dict[str, str]:
 
 @contextmanager
 def tracing() -> Iterator[None]:
-    """Without what torch's exporter says of itself (packages that are not needed, its own deprecated calls), and without
-    the check of shapes, where that is on: it would ask for the number of images, and so fix it in the graph.
+    """Without what torch's exporter says of itself (packages that are not needed, deprecated calls), and without the
+    check of shapes, where that is on: it would ask for the number of images, and so fix it in the graph.
     """
     logger = logging.getLogger("torch.onnx")
     level, disabled = logger.level, jaxtyping.config.jaxtyping_disable

@@ -21,7 +21,7 @@ from implanting.bundled import IMAGENET
 from implanting.calibration import UNKNOWN
 from implanting.classifier import FewShotClassifier, decoded
 from implanting.config import NetworkConfig, PretrainConfig
-from implanting.images import Normalisation, Preprocessing, decode, resize
+from implanting.images import ImageSource, Normalisation, Preprocessing, decode, resize
 from implanting.inference import PrototypeClassifier
 from implanting.learning import Learned
 from implanting.onnx_file import EXPORTER, RUNTIME, installed, onnx_bytes, open_session, run
@@ -60,7 +60,9 @@ def compare_networks(name: str, size: int, images: int, rounds: int, progress: P
     """Images a second of each way, and how far ours is from the network as it stands."""
     classifier = bench_classifier(name, size)
     learned, base = classifier.learned_, classifier.base_
-    pixels = torch.randint(0, 256, (images, size, size, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    pixels = torch.randint(
+        0, 256, (images, size, size, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
+    )
     eager = copy.deepcopy(base.network).to(memory_format=torch.contiguous_format)  # type: ignore[call-overload] # stubs
 
     def answers(features: Tensor) -> Tensor:
@@ -93,11 +95,11 @@ def compare_folder(name: str, size: int, photos: int, rounds: int, progress: Pro
     """Images a second from a folder of 12-megapixel JPEGs: decoding alone, the network alone, and both side by side."""
     classifier = bench_classifier(name, size)
     with tempfile.TemporaryDirectory(prefix="implanting-bench-") as folder:
-        paths = write_photos(Path(folder), photos)
+        paths: list[ImageSource] = list(write_photos(Path(folder), photos))
         pixels = torch.cat([batch.images for batch in decoded(paths, size)])
         contestants: dict[str, Callable[[], object]] = {
             "network_alone": lambda: classifier.predict_proba(pixels.numpy()),
-            "decoding_alone": lambda: sum(len(batch.images) for batch in decoded(paths, size)),
+            "decoding_alone": lambda: list(decoded(paths, size)),
             "decoding_whole": lambda: resize(decode(paths[0]), size),
             "end_to_end": lambda: classifier.predict_proba(paths),
         }

@@ -38,7 +38,9 @@ class Inference:
             raise ConfigError(f"--networks names {len(self.networks)}, --sizes {len(self.sizes)}: give each its size")
         pairs = list(zip(self.networks, self.sizes, strict=True))
         rows = [inference.compare_networks(*pair, self.images, self.rounds, show_progress) for pair in pairs]
-        folder = [inference.compare_folder(*pair, self.photos, self.rounds, show_progress) for pair in pairs if self.photos]
+        folder = [
+            inference.compare_folder(*pair, self.photos, self.rounds, show_progress) for pair in pairs if self.photos
+        ]
         return rows, {"folder": folder}
 
     def show(self, rows: list[dict[str, Any]], once: dict[str, Any]) -> None:
@@ -50,7 +52,11 @@ class Inference:
             [
                 [row["network"], str(row["size"]), f"{row['eager']:.1f}", f"{row['ours']:.1f}"]
                 + [f"{row['over_eager']:.2f}", f"{row['difference']:.0e}"]
-                + ([f"{row['onnxruntime']:.1f}", f"{row['onnxruntime_over_ours']:.2f}"] if "onnxruntime" in row else ["-", "-"])
+                + (
+                    [f"{row['onnxruntime']:.1f}", f"{row['onnxruntime_over_ours']:.2f}"]
+                    if "onnxruntime" in row
+                    else ["-", "-"]
+                )
                 for row in rows
             ],
             f"{measured}; {self.images} images; difference: largest, of a feature, against the largest feature",
@@ -59,8 +65,10 @@ class Inference:
             f"classifying {self.photos} JPEGs of 12 megapixels, images/s",
             ["network", "px", "network alone", "decoding alone", "end to end", "decoding at full size, one thread"],
             [
-                [row["network"], str(row["size"]), f"{row['network_alone']:.1f}", f"{row['decoding_alone']:.1f}"]
-                + [f"{row['end_to_end']:.1f}", f"{row['decoding_whole']:.1f}"]
+                [
+                    *(row["network"], str(row["size"]), f"{row['network_alone']:.1f}", f"{row['decoding_alone']:.1f}"),
+                    *(f"{row['end_to_end']:.1f}", f"{row['decoding_whole']:.1f}"),
+                ]
                 for row in once["folder"]
             ],
             f"{measured}; decoding at a fraction of the size (JPEG's draft mode), in threads beside the network",
