@@ -210,8 +210,9 @@ def evaluate_tasks(
     method: Method, tasks: Tasks, config: TaskConfig, classes: int, progress: Progress = silent
 ) -> Result:
     """Classify every query of every task, the chunks shared among all processes."""
-    chunks = answered(lambda chunk: [method(chunk)], method.tasks_at_once, tasks, f"{config.shot}-shot tasks", progress)
-    return counted(str(method), chunks, 0, tasks, config, classes)
+    names, at_once = [str(method)], method.tasks_at_once
+    (result,) = count_answers(lambda chunk: [method(chunk)], names, at_once, tasks, config, classes, progress)
+    return result
 
 
 def evaluate_poolings(
@@ -223,44 +224,51 @@ def evaluate_poolings(
     progress: Progress = silent,
 ) -> list[Result]:
     """Implants trained once for each task and tested in several ways: a result for each."""
-    title = f"{config.shot}-shot tasks with implants"
-    chunks = answered(lambda chunk: method.tested(chunk, classifiers), method.tasks_at_once, tasks, title, progress)
     fittings = [dataclasses.replace(method.fitting, by_implants=classify) for classify in classifiers]
-    names = [str(dataclasses.replace(method, fitting=fitting)) for fitting in fittings]
-    return [counted(name, chunks, place, tasks, config, classes) for place, name in enumerate(names)]
+    names, at_once = [str(dataclasses.replace(method, fitting=fitting)) for fitting in fittings], method.tasks_at_once
+    return count_answers(
+        lambda chunk: method.tested(chunk, classifiers), names, at_once, tasks, config, classes, progress
+    )
 
 
-Answers = Int[Tensor, "_ group query"]
-"""As `Queries`, for chunks that need not be of one size."""
+class Counts:
+    """Right answers of each task and the confusion of classes, counted as they come: answers are not kept."""
 
-Chunk = tuple[int, list[tuple[Answers, Answers]]]
-"""The number of a chunk's first task, and truth and answers for each way to test."""
+    def __init__(self, tasks: int, classes: int) -> None:
+        self.classes = classes
+        self.right = torch.zeros(tasks, dtype=torch.float64)
+        self.confusion = torch.zeros(classes**2, dtype=torch.int64)
+
+    def add(self, start: int, truth: Queries, given: Queries) -> None:
+        """Count the answers to the tasks from number `start` on."""
+        self.right[start : start + len(truth)] = (truth == given).double().mean((1, 2))
+        self.confusion += torch.bincount((truth * self.classes + given).flatten(), minlength=self.classes**2)
+
+    def result(self, method: str, tasks: Tasks, config: TaskConfig) -> Result:
+        """What all processes counted together."""
+        return Result(
+            method=method,
+            config=config,
+            images=tasks.images,
+            per_task=total(self.right).numpy(),
+            confusion=total(self.confusion).view(self.classes, self.classes).numpy(),
+        )
 
 
-def answered(
+def count_answers(
     answer: Callable[[Tasks], list[tuple[Queries, Queries]]],
+    names: Sequence[str],
     at_once: int,
     tasks: Tasks,
-    title: str,
+    config: TaskConfig,
+    classes: int,
     progress: Progress,
-) -> list[Chunk]:
-    """The answers to this process's share of the chunks, which are cut by task number whatever the processes."""
+) -> list[Result]:
+    """Results of methods that answer together; chunks are cut by task number, whatever the number of processes."""
     rank, size = group()
     mine = range(0, len(tasks), at_once)[rank::size]
-    return [(start, answer(tasks[start : start + at_once])) for start in progress(mine, title, len(mine))]
-
-
-def counted(method: str, chunks: Sequence[Chunk], place: int, tasks: Tasks, config: TaskConfig, classes: int) -> Result:
-    """The accuracy of each task and the confusion of classes, over all processes, for one of the ways to test."""
-    right, confusion = torch.zeros(len(tasks), dtype=torch.float64), torch.zeros(classes**2, dtype=torch.int64)
-    for start, answers in chunks:
-        truth, given = answers[place]
-        right[start : start + len(truth)] = (truth == given).double().mean((1, 2))
-        confusion += torch.bincount((truth * classes + given).flatten(), minlength=classes**2)
-    return Result(
-        method=method,
-        config=config,
-        images=tasks.images,
-        per_task=total(right).numpy(),
-        confusion=total(confusion).view(classes, classes).numpy(),
-    )
+    counts = [Counts(len(tasks), classes) for _ in names]
+    for start in progress(mine, f"{config.shot}-shot tasks", len(mine)):
+        for counted, answers in zip(counts, answer(tasks[start : start + at_once]), strict=True):
+            counted.add(start, *answers)
+    return [counted.result(name, tasks, config) for counted, name in zip(counts, names, strict=True)]
