@@ -31,6 +31,14 @@ def pretrain_command(data: Path, out: Path) -> list[str]:
     return [sys.executable, "-m", "implanting", "pretrain", "--data", str(data), "--out", str(out), *settings]
 
 
+def reproduce_command(data: Path, out: Path) -> list[str]:
+    """A small and quick table: two base networks, and implants where there are two shots or more."""
+    recipe = ["--recipe", "cpu", "--width", "4", "--batch-size", "16", "--validation-tasks", "0"]
+    tasks = ["--split", "val", "--queries", "6", "--tasks", "13", "--json"]
+    command = [sys.executable, "-m", "implanting", "reproduce", "table5", "--data", str(data), "--out", str(out)]
+    return [*command, *recipe, *tasks]
+
+
 def implanting(*command: str, status: int = 0) -> subprocess.CompletedProcess[str]:
     """Run a command that must end with this status, and give what it printed."""
     finished = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=300)

@@ -163,6 +163,34 @@ class PretrainConfig:
 
 
 @dataclass(frozen=True)
+class RecipeChanges:
+    """Changes to the recipe of all base networks, for short trials or other data; default: as the recipe has it."""
+
+    width: int | None = None
+    """Channels of the first block."""
+    batch_size: int | None = None
+    """Images a step, over all processes together."""
+    learning_rate: float | None = None
+    """The schedule's highest learning rate."""
+    epochs: float | None = None
+    """Length of training in passes over the base images."""
+    iterations: int | None = None
+    """Length of training in steps, instead of --epochs."""
+    validation_tasks: int | None = None
+    """Tasks of each few-shot test during training; 0 switches them off."""
+    save_every: float | None = None
+    """Seconds between checkpoints from which an interrupted run continues."""
+
+    def applied_to(self, config: PretrainConfig) -> PretrainConfig:
+        """The configuration with what was given; a length given in epochs or steps replaces the other."""
+        given = {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
+        architecture = dataclasses.replace(config.architecture, width=given.pop("width", config.architecture.width))
+        if given.keys() & {"epochs", "iterations"}:
+            given = {"epochs": None, "iterations": None} | given
+        return dataclasses.replace(config, architecture=architecture, **given)
+
+
+@dataclass(frozen=True)
 class RunConfig:
     """How a command runs here; results agree within rounding whatever is chosen."""
 

@@ -119,8 +119,15 @@ def print_json(
     settings: Mapping[str, Any], seconds: float, results: Sequence[Mapping[str, Any]], **further: Any
 ) -> None:
     """The JSON document that is the last line of stdout."""
+    print_document(result_document(settings, seconds, results, **further))
+
+
+def result_document(
+    settings: Mapping[str, Any], seconds: float, results: Sequence[Mapping[str, Any]], **further: Any
+) -> dict[str, Any]:
+    """What every command tells of its results."""
     document = {"settings": settings, "code_version": __version__, "seed": settings.get("seed"), "seconds": seconds}
-    print_document({**document, "results": list(results), **further})
+    return {**document, "results": list(results), **further}
 
 
 def print_document(document: Mapping[str, Any]) -> None:

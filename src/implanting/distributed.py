@@ -68,8 +68,8 @@ def choose_device(name: str) -> torch.device:
 
 @contextmanager
 def process_group(device: torch.device) -> Iterator[None]:
-    """Join the other processes, where there are any, and leave them at the end."""
-    if world_size() == 1:
+    """Join the other processes, where there are any, and leave them at the end; once joined, nothing is left to do."""
+    if world_size() == 1 or group()[1] > 1:
         yield
         return
     if device.type == "cuda":

@@ -4,7 +4,9 @@ The interval is over the sampling of tasks: it says how far the mean of other ta
 how another training run would do. Methods compared on the same tasks differ by a *paired* interval, which is smaller.
 """
 
+import dataclasses
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,8 +21,16 @@ from implanting.config import ImplantConfig, InferenceConfig, TaskConfig
 from implanting.datasets import ImageSet
 from implanting.distributed import group, total
 from implanting.errors import ConfigError
-from implanting.inference import prototype_classifier
-from implanting.methods import BaseClassMethod, DecidedMethod, ImplantMethod, JointMethod, Method, PrototypeMethod
+from implanting.inference import PrototypeClassifier, prototype_classifier
+from implanting.methods import (
+    BaseClassMethod,
+    DecidedMethod,
+    ImplantMethod,
+    JointMethod,
+    Method,
+    PrototypeMethod,
+    Queries,
+)
 from implanting.progress import Progress, silent
 from implanting.supports import fitting_of
 from implanting.tasks import Tasks, draw_tasks
@@ -94,11 +104,16 @@ class Result:
         return {**shape, "mean": self.mean, "interval": interval, "tasks": self.config.tasks}
 
     def gain_over(self, other: "Result") -> Estimate:
-        """The paired difference to another method on the same tasks."""
-        if (self.config, self.images) != (other.config, other.images):
+        """The paired difference to another method on the tasks that both have seen.
+
+        Task i is the same however many there are, so where one method saw fewer, these count.
+        """
+        shared = min(len(self.per_task), len(other.per_task))
+        mine, its = (dataclasses.replace(result.config, tasks=shared) for result in (self, other))
+        if (mine, self.images) != (its, other.images):
             ours, theirs = (f"{result.config} of images {result.images[:8]}" for result in (self, other))
             raise ConfigError(f"a paired difference needs the same tasks; these are {ours} and {theirs}")
-        return Estimate.of(self.per_task - other.per_task)
+        return Estimate.of(self.per_task[:shared] - other.per_task[:shared])
 
 
 def evaluate(
@@ -180,11 +195,14 @@ def base_class_method(
 
 
 def joint_method(
-    base: BaseNetwork, novel: ImageSet, base_images: ImageSet, base_tasks: Tasks, pooling: InferenceConfig
+    base: BaseNetwork,
+    novel_phi: Float[Tensor, "image location dim"],
+    base_phi: Float[Tensor, "base_image location dim"],
+    base_tasks: Tasks,
+    pooling: InferenceConfig,
 ) -> JointMethod:
     """Class weights and prototypes side by side, with the learned tau."""
     classify = prototype_classifier(base.pooling, base.tau, pooling)
-    novel_phi, base_phi = base.embed(novel.images), base.embed(base_images.images)
     return JointMethod(novel_phi, base_phi, base_tasks, require_class_weights(base), classify)
 
 
@@ -192,18 +210,65 @@ def evaluate_tasks(
     method: Method, tasks: Tasks, config: TaskConfig, classes: int, progress: Progress = silent
 ) -> Result:
     """Classify every query of every task, the chunks shared among all processes."""
-    starts = range(0, len(tasks), method.tasks_at_once)
-    rank, size = group()
-    mine = starts[rank::size]
-    right, confusion = torch.zeros(len(tasks), dtype=torch.float64), torch.zeros(classes**2, dtype=torch.int64)
-    for start in progress(mine, f"{config.shot}-shot tasks", len(mine)):
-        truth, given = method(tasks[start : start + method.tasks_at_once])
-        right[start : start + len(truth)] = (truth == given).double().mean((1, 2))
-        confusion += torch.bincount((truth * classes + given).flatten(), minlength=classes**2)
-    return Result(
-        method=str(method),
-        config=config,
-        images=tasks.images,
-        per_task=total(right).numpy(),
-        confusion=total(confusion).view(classes, classes).numpy(),
+    names, at_once = [str(method)], method.tasks_at_once
+    (result,) = count_answers(lambda chunk: [method(chunk)], names, at_once, tasks, config, classes, progress)
+    return result
+
+
+def evaluate_poolings(
+    method: ImplantMethod,
+    classifiers: Sequence[PrototypeClassifier],
+    tasks: Tasks,
+    config: TaskConfig,
+    classes: int,
+    progress: Progress = silent,
+) -> list[Result]:
+    """Implants trained once for each task and tested in several ways: a result for each."""
+    fittings = [dataclasses.replace(method.fitting, by_implants=classify) for classify in classifiers]
+    names, at_once = [str(dataclasses.replace(method, fitting=fitting)) for fitting in fittings], method.tasks_at_once
+    return count_answers(
+        lambda chunk: method.tested(chunk, classifiers), names, at_once, tasks, config, classes, progress
     )
+
+
+class Counts:
+    """Right answers of each task and the confusion of classes, counted as they come: answers are not kept."""
+
+    def __init__(self, tasks: int, classes: int) -> None:
+        self.classes = classes
+        self.right = torch.zeros(tasks, dtype=torch.float64)
+        self.confusion = torch.zeros(classes**2, dtype=torch.int64)
+
+    def add(self, start: int, truth: Queries, given: Queries) -> None:
+        """Count the answers to the tasks from number `start` on."""
+        self.right[start : start + len(truth)] = (truth == given).double().mean((1, 2))
+        self.confusion += torch.bincount((truth * self.classes + given).flatten(), minlength=self.classes**2)
+
+    def result(self, method: str, tasks: Tasks, config: TaskConfig) -> Result:
+        """What all processes counted together."""
+        return Result(
+            method=method,
+            config=config,
+            images=tasks.images,
+            per_task=total(self.right).numpy(),
+            confusion=total(self.confusion).view(self.classes, self.classes).numpy(),
+        )
+
+
+def count_answers(
+    answer: Callable[[Tasks], list[tuple[Queries, Queries]]],
+    names: Sequence[str],
+    at_once: int,
+    tasks: Tasks,
+    config: TaskConfig,
+    classes: int,
+    progress: Progress,
+) -> list[Result]:
+    """Results of methods that answer together; chunks are cut by task number, whatever the number of processes."""
+    rank, size = group()
+    mine = range(0, len(tasks), at_once)[rank::size]
+    counts = [Counts(len(tasks), classes) for _ in names]
+    for start in progress(mine, f"{config.shot}-shot tasks", len(mine)):
+        for counted, answers in zip(counts, answer(tasks[start : start + at_once]), strict=True):
+            counted.add(start, *answers)
+    return [counted.result(name, tasks, config) for counted, name in zip(counts, names, strict=True)]

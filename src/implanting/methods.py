@@ -3,6 +3,7 @@
 A method reads features or activations that were computed once, and sees tasks only as indices into them.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, runtime_checkable
@@ -17,7 +18,7 @@ from implanting.crossfit import cross_fit, implants_help
 from implanting.inference import PrototypeClassifier
 from implanting.randomness import Stream, generator_of
 from implanting.similarity import pool, probabilities, prototypes, scaled_cosine
-from implanting.supports import Fitting, Supports
+from implanting.supports import Fitting, Supports, widened
 from implanting.tasks import Tasks
 from implanting.views import rows_of
 
@@ -147,8 +148,16 @@ class ImplantMethod:
         return [generator_of(self.seed, Stream.IMPLANTS, int(number)) for number in tasks.numbers]
 
     def __call__(self, tasks: Tasks) -> tuple[Queries, Queries]:
-        fitted = self.fitting.implants(self.supports(tasks), self.generators(tasks))
-        return named(tasks, fitted.probabilities(*self.activations.of(tasks.query.flatten(1))).argmax(-1))
+        (answers,) = self.tested(tasks, [self.fitting.by_implants])
+        return answers
+
+    def tested(self, tasks: Tasks, classifiers: Sequence[PrototypeClassifier]) -> list[tuple[Queries, Queries]]:
+        """Implants trained once, and what each way to test them answers."""
+        supports, fitting = self.supports(tasks), self.fitting
+        implants = fitting.adapted(supports, self.generators(tasks))
+        wide_query = widened(implants, *self.activations.of(tasks.query.flatten(1)))
+        ways = [fitting.fitted(supports, implants, classify) for classify in classifiers]
+        return [named(tasks, probabilities(fitted.scores_of(wide_query)).argmax(-1)) for fitted in ways]
 
     def __str__(self) -> str:
         trained, averaged = self.fitting.config.adapt_views, self.fitting.support_views
@@ -183,18 +192,27 @@ class DecidedMethod:
 
 @dataclass(frozen=True)
 class BaseClassMethod:
-    """Base classes by the learned class weights, all of them at once; the tasks only choose which queries count."""
+    """Base classes by the learned class weights, all of them at once; the tasks only choose which queries count.
+
+    So every image is classified once, however many tasks have it.
+    """
 
     phi: Float[Tensor, "image location dim"]
     class_weights: Float[Tensor, "way weight_dim"]
     classify: PrototypeClassifier
     tasks_at_once: int = 64
 
-    def __call__(self, tasks: Tasks) -> tuple[Queries, Queries]:
+    @cached_property
+    def answers(self) -> Int[Tensor, " image"]:
+        """The class of every image."""
         with torch.inference_mode():
-            queries = pool(self.phi[tasks.query], self.classify.query_pooling)
-            given = probabilities(scaled_cosine(queries, self.class_weights, self.classify.tau)).argmax(-1)
-        return tasks.classes[:, :, None].expand(given.shape), given.cpu()
+            parts = [pool(phi, self.classify.query_pooling) for phi in self.phi.split(1024)]
+            scores = [scaled_cosine(part, self.class_weights, self.classify.tau) for part in parts]
+            return torch.cat([probabilities(part).argmax(-1) for part in scores]).cpu()
+
+    def __call__(self, tasks: Tasks) -> tuple[Queries, Queries]:
+        given = self.answers[tasks.query]
+        return tasks.classes[:, :, None].expand(given.shape), given
 
     def __str__(self) -> str:
         return f"class weights ({self.classify.query_pooling})"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+import jaxtyping
 import numpy as np
 import torch
 from jaxtyping import Float, UInt8
@@ -22,9 +23,13 @@ from implanting.classifier import FewShotClassifier
 from implanting.classifier_file import plain_labels
 from implanting.errors import ExportError, MissingExtra
 from implanting.exported import ExportedClassifier
+from implanting.images import RESIZING
 
 if TYPE_CHECKING:
     import onnxruntime
+
+EXPORTER, RUNTIME = ("onnx", "onnxscript"), "onnxruntime"
+"""Packages that write a graph, and the one that runs it."""
 
 INPUT, OUTPUTS = "images", ("probabilities", "open_set_score", "heat_map")
 
@@ -32,17 +37,15 @@ TOLERANCE = 1e-4
 """Largest difference of a probability that may be between PyTorch and onnxruntime."""
 
 
+def installed(*packages: str) -> bool:
+    """Whether all of these packages are there."""
+    return all(find_spec(package) is not None for package in packages)
+
+
 def require_exporter() -> None:
     """Refuse, before anything slow is done, where the packages are missing."""
-    if missing := [name for name in ("onnx", "onnxscript") if find_spec(name) is None]:
-        raise MissingExtra(
-            f"exporting needs {' and '.join(missing)}, which are not installed: pip install 'implanting[export]'"
-        )
-
-
-def has_runtime() -> bool:
-    """Whether onnxruntime is there."""
-    return find_spec("onnxruntime") is not None
+    if not installed(*EXPORTER):
+        raise MissingExtra(f"exporting needs the packages {' and '.join(EXPORTER)}: pip install 'implanting[export]'")
 
 
 def onnx_bytes(classifier: FewShotClassifier, heat_map: bool = False) -> bytes:
@@ -50,7 +53,7 @@ def onnx_bytes(classifier: FewShotClassifier, heat_map: bool = False) -> bytes:
     require_exporter()
     module = ExportedClassifier(classifier.learned_, classifier.size_, heat_map).eval()
     trial = torch.zeros(2, classifier.size_, classifier.size_, 3, dtype=torch.uint8)
-    with quiet():
+    with tracing():
         program = torch.onnx.export(
             module,
             (trial,),
@@ -73,7 +76,7 @@ def metadata(classifier: FewShotClassifier) -> dict[str, str]:
     return {
         "classes": json.dumps(plain_labels(classifier.classes_), ensure_ascii=False),
         "image_size": str(classifier.size_),
-        "resizing": classifier.base_.resizing,
+        "resizing": RESIZING,
         "threshold": repr(classifier.learned_.calibration.threshold(classifier.refuse)),
         "unknown": json.dumps(classifier.unknown, ensure_ascii=False),
         "base": classifier.base_.name,
@@ -82,17 +85,21 @@ def metadata(classifier: FewShotClassifier) -> dict[str, str]:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """Without what torch's exporter says of itself: packages that are not needed, its own deprecated calls."""
+def tracing() -> Iterator[None]:
+    """Without what torch's exporter says of itself (packages that are not needed, deprecated calls), and without the
+    check of shapes, where that is on: it would ask for the number of images, and so fix it in the graph.
+    """
     logger = logging.getLogger("torch.onnx")
-    level = logger.level
+    level, disabled = logger.level, jaxtyping.config.jaxtyping_disable
     logger.setLevel(logging.ERROR)
+    jaxtyping.config.update("jaxtyping_disable", True)
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*LeafSpec", FutureWarning)
             yield
     finally:
         logger.setLevel(level)
+        jaxtyping.config.update("jaxtyping_disable", disabled)
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,8 @@ def pretrain(
     with process_group(device):
         if resume:
             resume_run(run, out)
-        train(run, out, observe if rank() == 0 else ignore, stop)
+        if run.step < run.steps or run.uncalibrated:  # else the file is finished, and stays as it is
+            train(run, out, observe if rank() == 0 else ignore, stop)
     return BaseNetwork.from_training(run.model.network, run.model.classifier, run.describe())
 
 
@@ -87,7 +88,7 @@ def train(run: Run, out: Path, observe: Observer, stop: Callable[[], bool]) -> N
         if time.monotonic() - saved > run.config.save_every and run.step < run.steps:
             run.save(out)
             saved = time.monotonic()
-    if run.validation is not None and run.step == run.steps:
+    if run.validation is not None and run.uncalibrated:
         run.calibration = run.validation.calibration(run.model.network, run.model.classifier.tau.item()).document()
     run.save(out)
     observe({"event": "finished" if run.step == run.steps else "stopped", "step": run.step, "seconds": run.seconds})

@@ -59,6 +59,11 @@ class Run:
     calibration: dict[str, Any] | None = None
     """How sure the finished network may be, from validation classes."""
 
+    @property
+    def uncalibrated(self) -> bool:
+        """Whether validation classes could still tell how sure the finished network may be."""
+        return self.step == self.steps and self.calibration is None and self.validation is not None
+
     def describe(self) -> BaseDescription:
         """The description of the base network as it stands."""
         finished = self.step == self.steps
@@ -152,17 +157,22 @@ def resume(run: Run, out: Path) -> None:
 def read_saved(run: Run, out: Path) -> tuple[BaseDescription, dict[str, Tensor]]:
     """A checkpoint, after checking that it is of this very run."""
     saved, tensors = read_base(out)
-    there, here = flat(saved.config), flat(run.config)
+    check_same(saved, run.config, run.description.data_fingerprint, out)
+    return saved, tensors
+
+
+def check_same(saved: BaseDescription, config: PretrainConfig, data_fingerprint: str, out: Path) -> None:
+    """Refuse a checkpoint that was trained with other settings or on other images."""
+    there, here = flat(saved.config), flat(config)
     differing = [
         f"--{name.replace('_', '-')} was {there[name]} and is {value}"
         for name, value in here.items()
         if name not in FREE and there[name] != value
     ]
-    if saved.data_fingerprint != run.description.data_fingerprint:
+    if saved.data_fingerprint != data_fingerprint:
         differing.append(f"it was trained on other images ({saved.data_name}, {saved.data_fingerprint[:8]})")
     if differing:
-        raise ConfigError(f"cannot resume {out}: {'; '.join(differing)}")
-    return saved, tensors
+        raise ConfigError(f"cannot go on from {out}: {'; '.join(differing)}; give the same again, or another --out")
 
 
 def restore(run: Run, saved: BaseDescription, tensors: dict[str, Tensor], out: Path) -> None:
@@ -173,3 +183,4 @@ def restore(run: Run, saved: BaseDescription, tensors: dict[str, Tensor], out: P
     run.step, run.seconds = saved.training["step"], saved.training["seconds"]
     run.figures = {name: saved.training[name] for name in ("loss", "accuracy", "tau") if name in saved.training}
     run.validations = list(saved.training["validation"])
+    run.calibration = saved.training.get("calibration")

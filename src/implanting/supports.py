@@ -82,7 +82,10 @@ class Fitted:
     @torch.no_grad()
     def scores(self, base_maps: list[Maps], phi: PooledMaps) -> Float[Tensor, "task image asked way"]:
         """s_tau of queries of each task with its prototypes, at each of the query's locations."""
-        wide = widened(self.implants, base_maps, phi)
+        return self.scores_of(widened(self.implants, base_maps, phi))
+
+    def scores_of(self, wide: PooledMaps) -> Float[Tensor, "task image asked way"]:
+        """The same, of queries that are widened already."""
         return scaled_cosine(pool(wide, self.classify.query_pooling), self.prototypes[:, None], self.classify.tau)
 
     def probabilities(self, base_maps: list[Maps], phi: PooledMaps) -> Float[Tensor, "task image way"]:
@@ -118,16 +121,21 @@ class Fitting:
 
     def prototypes(self, supports: Supports) -> Fitted:
         """Prototypes of the base network's own features."""
-        return Fitted(self.means(supports, None, self.by_prototypes), self.by_prototypes)
+        return self.fitted(supports, None, self.by_prototypes)
 
     def implants(self, supports: Supports, generators: list[Generator]) -> Fitted:
         """Implants, a fresh set for each task, then prototypes of the widened features."""
+        return self.fitted(supports, self.adapted(supports, generators), self.by_implants)
+
+    def adapted(self, supports: Supports, generators: list[Generator]) -> Implants:
+        """Implants, a fresh set for each task, trained on its supports."""
         seen = supports.first_views(self.config.adapt_views)
         tail = self.require_implants()
-        implants = adapt(
-            seen.base_maps, seen.phi, seen.row_labels, tail, self.sizes, self.config, generators, seen.groups
-        )
-        return Fitted(self.means(supports, implants, self.by_implants), self.by_implants, implants)
+        return adapt(seen.base_maps, seen.phi, seen.row_labels, tail, self.sizes, self.config, generators, seen.groups)
+
+    def fitted(self, supports: Supports, implants: Implants | None, classify: PrototypeClassifier) -> Fitted:
+        """Prototypes of features that implants have widened, if there are any, for one way to classify."""
+        return Fitted(self.means(supports, implants, classify), classify, implants)
 
     def require_implants(self) -> Tail:
         """The tail, or an error that says why there can be no implants."""

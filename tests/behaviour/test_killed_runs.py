@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import ENVIRONMENT, implanting, pretrain_command, same_weights, write_fc100
+from commands import ENVIRONMENT, implanting, pretrain_command, reproduce_command, same_weights, write_fc100
 from implanting.base import load_base
 
 LENGTH = ["--iterations", "60", "--save-every", "0.05"]
@@ -71,3 +71,13 @@ def test_what_is_there_is_not_replaced_unasked(data: Path, uninterrupted: Path) 
     finished = implanting(*pretrain_command(data, uninterrupted), *LENGTH, status=2)
     assert "--resume" in finished.stderr
     assert uninterrupted.read_bytes() == before
+
+
+def test_a_table_that_was_stopped_goes_on_when_called_again(data: Path, tmp_path: Path) -> None:
+    length = ["--shot", "1", "--iterations", "20", "--save-every", "0"]
+    whole, stopped = ([*reproduce_command(data, tmp_path / name), *length] for name in ("whole", "stopped"))
+    expected = json.loads(implanting(*whole).stdout.splitlines()[-1])["results"]
+    gap = tmp_path / "stopped" / "resnet12-gap.safetensors"
+    assert interrupt(stopped, gap, signal.SIGINT) == 130
+    assert not load_base(gap).description.training["finished"]
+    assert json.loads(implanting(*stopped).stdout.splitlines()[-1])["results"] == expected

@@ -2,13 +2,14 @@
 
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 
 import torch
 from safetensors.torch import load_file
 
-from commands import implanting, pretrain_command, same_weights, write_fc100
+from commands import implanting, pretrain_command, reproduce_command, same_weights, write_fc100
 from implanting.base import load_base
 from implanting.batches import batch
 from implanting.classifiers import classification_loss
@@ -124,3 +125,14 @@ def test_the_tasks_of_an_evaluation_are_shared_without_a_trace(tmp_path: Path) -
     )
     assert [row["method"] for row in alone] == ["prototypes (gap/dense)"] * 2 + ["implants (gap/dense)"]
     assert shared == [alone, alone]
+
+
+def test_a_table_is_trained_and_tested_by_two_processes_as_by_one(tmp_path: Path) -> None:
+    data, out = write_fc100(tmp_path), tmp_path / "out"
+    command = [*reproduce_command(data, out), "--shot", "5", "--iterations", "4"]
+    shared = json.loads(implanting(*command, "--workers", "2").stdout.splitlines()[-1])["results"]
+    assert load_base(out / "resnet12-dense.safetensors").description.training["processes"] == 2
+    shutil.rmtree(out / "results")
+    alone = json.loads(implanting(*command).stdout.splitlines()[-1])["results"]
+    assert shared == alone
+    assert [row["tasks"] for row in alone if "tasks" in row] == [13] * 3

@@ -3,7 +3,7 @@ from dataclasses import asdict
 
 import pytest
 
-from implanting.config import AugmentConfig, DataConfig, NetworkConfig, PretrainConfig, config_from_dict
+from implanting.config import AugmentConfig, DataConfig, NetworkConfig, PretrainConfig, RecipeChanges, config_from_dict
 from implanting.errors import ConfigError
 from implanting.recipes import RECIPES
 from toys import tiny_config
@@ -43,3 +43,23 @@ def test_what_must_be_positive(name, value):
 def test_a_network_needs_a_channel():
     with pytest.raises(ConfigError, match="--width is 0"):
         NetworkConfig(width=0)
+
+
+def test_changes_to_a_recipe_leave_the_rest_as_it_is():
+    config = tiny_config(iterations=6)
+    assert RecipeChanges().applied_to(config) == config
+    changed = RecipeChanges(width=3, epochs=0.5, learning_rate=0.2).applied_to(config)
+    assert (changed.architecture.width, changed.epochs, changed.iterations) == (3, 0.5, None)
+    assert asdict(changed) == asdict(config) | {
+        "architecture": {"network": "resnet12", "width": 3, "wide": False},
+        "epochs": 0.5,
+        "iterations": None,
+        "learning_rate": 0.2,
+    }
+
+
+def test_changes_are_checked_like_settings():
+    with pytest.raises(ConfigError, match="not both"):
+        RecipeChanges(epochs=1.0, iterations=5).applied_to(tiny_config())
+    with pytest.raises(ConfigError, match="--width"):
+        RecipeChanges(width=0).applied_to(tiny_config())

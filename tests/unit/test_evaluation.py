@@ -8,7 +8,7 @@ import torch
 from implanting.activations import compute_activations
 from implanting.config import ImplantConfig, InferenceConfig, TaskConfig
 from implanting.errors import ConfigError
-from implanting.evaluation import Estimate, Result, decides, evaluate, evaluate_tasks, implant_method
+from implanting.evaluation import Estimate, Result, decides, evaluate, evaluate_poolings, evaluate_tasks, implant_method
 from implanting.inference import PrototypeClassifier
 from implanting.methods import PrototypeMethod
 from implanting.tasks import draw_tasks
@@ -50,7 +50,13 @@ def test_gain_is_the_paired_difference():
     assert ours.interval > 0.2
 
 
-OTHERS = [result([0.5] * 3, seed=1), result([0.5] * 3, shot=1), result([0.5] * 4), result([0.5] * 3, "another set")]
+def test_gain_is_over_the_tasks_that_both_have_seen():
+    gain = result([0.9, 0.5, 0.7, 0.1]).gain_over(result([0.8, 0.4, 0.6]))
+    assert gain.mean == pytest.approx(0.1)
+    assert gain.tasks == 3
+
+
+OTHERS = [result([0.5] * 3, seed=1), result([0.5] * 3, shot=1), result([0.5] * 3, "another set")]
 
 
 @pytest.mark.parametrize("other", OTHERS)
@@ -117,6 +123,22 @@ def test_the_answers_with_implants_do_not_depend_on_the_chunks():
     )
     other_seed = implant_method(base, activations, InferenceConfig(), settings, seed=1)
     assert not torch.equal(whole(tasks)[1], other_seed(tasks)[1])
+
+
+def test_implants_trained_once_answer_as_if_trained_for_each_way_to_test():
+    base, images = toy_base(size=32), coloured(classes=4, per_class=12, size=32)
+    config = TaskConfig(way=3, shot=3, queries=5, tasks=6)
+    tasks, activations = draw_tasks(images, config), compute_activations(base, images)
+    settings = ImplantConfig(implant_channels=2, implant_epochs=10)
+    tests = [InferenceConfig("gap", "gmp"), InferenceConfig("gap", "dense"), InferenceConfig("gmp", "gap")]
+    methods = [implant_method(base, activations, test, settings, seed=0) for test in tests]
+    alone = [evaluate_tasks(method, tasks, config, 4) for method in methods]
+    together = evaluate_poolings(methods[0], [method.fitting.by_implants for method in methods], tasks, config, 4)
+    assert [one.method for one in together] == ["implants (gap/gmp)", "implants (gap/dense)", "implants (gmp/gap)"]
+    for one, other in zip(alone, together, strict=True):
+        assert one.method == other.method
+        assert one.per_task.tolist() == other.per_task.tolist()
+        assert one.confusion.tolist() == other.confusion.tolist()
 
 
 def test_implants_refuse_a_base_trained_with_flatten():

@@ -135,6 +135,21 @@ def test_resuming_what_is_finished_changes_nothing(out):
     assert same(state(run(out, tiny_config(), resume=True)), state(base))
 
 
+def test_a_finished_checkpoint_is_rewritten_only_for_a_calibration_it_lacks(out):
+    config = tiny_config(validation_tasks=5)
+    base = run(out, config)
+    assert base.training["calibration"] is None
+    before = out.read_bytes()
+    run(out, config, resume=True)
+    assert out.read_bytes() == before
+    added = run(out, config, validation=VALIDATION, resume=True)
+    assert added.training["calibration"] is not None
+    assert load_base(out).training["calibration"] == added.training["calibration"]
+    assert same(state(load_base(out)), state(base))
+    calibrated, seen = out.stat().st_mtime_ns, events(out, config, validation=VALIDATION, resume=True)
+    assert (out.stat().st_mtime_ns, seen) == (calibrated, [])
+
+
 def test_resuming_what_was_never_begun_begins_it(out):
     assert run(out, tiny_config(), resume=True).description.training["finished"]
 

@@ -12,6 +12,7 @@ import torch
 from implanting.base import load_base
 from implanting.bench import adapt, classifier, evaluate, memory, open_set, pretrain, processes
 from implanting.bench.timing import FACTOR
+from implanting.commands.bench_inference import Inference
 from implanting.commands.parsing import parse
 from implanting.config import ClassifierConfig, RunConfig
 from implanting.console import print_json, print_table, print_text, say, show_progress
@@ -295,14 +296,15 @@ class Classifier:
         )
 
 
-SUBJECTS: dict[str, type[Pretrain | Adapt | Evaluate | Classifier]] = {
+SUBJECTS: dict[str, type[Pretrain | Adapt | Evaluate | Inference | Classifier]] = {
     "pretrain": Pretrain,
     "adapt": Adapt,
     "evaluate": Evaluate,
+    "inference": Inference,
     "classifier": Classifier,
 }
 
-USAGE = """usage: implanting bench {pretrain,adapt,evaluate,classifier} [options]
+USAGE = """usage: implanting bench {pretrain,adapt,evaluate,inference,classifier} [options]
 
 Speed and memory on this machine, as ratios: what is compared takes turns in one run, and the best turn counts.
 `implanting bench SUBJECT --help` says what is compared."""

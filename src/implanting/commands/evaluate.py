@@ -4,10 +4,10 @@ import dataclasses
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
 from torch import Tensor
 
 from implanting.activations import compute_activations
@@ -17,7 +17,7 @@ from implanting.config import ImplantConfig, InferenceConfig, RunConfig, TaskCon
 from implanting.console import print_json, print_table, say, show_progress
 from implanting.datasets import ImageSet, read_dataset, shared_classes
 from implanting.distributed import choose_device, launch, process_group, rank, set_threads, world_size
-from implanting.errors import ConfigError, SplitMissing
+from implanting.errors import ConfigError
 from implanting.evaluation import (
     Result,
     base_class_method,
@@ -28,6 +28,7 @@ from implanting.evaluation import (
     joint_method,
     prototype_method,
 )
+from implanting.held_out import held_out_images
 from implanting.methods import DecidedMethod, Method, PrototypeMethod
 from implanting.tasks import Tasks, draw_tasks, save_tasks
 from implanting.views import add_views
@@ -172,7 +173,8 @@ def both_classes(command: Evaluate, base: BaseNetwork) -> tuple[str, list[Result
     """Class weights and prototypes side by side, on as many base as novel queries."""
     novel, known = read_split(command, base, command.split), read_held_out(command, base)
     base_tasks = draw_tasks(known, TaskConfig(command.way, 1, command.queries, command.tasks, command.seed))
-    method = joint_method(base, novel, known, base_tasks, command.pooling)
+    novel_phi, base_phi = (base.embed(images.images, show_progress) for images in (novel, known))
+    method = joint_method(base, novel_phi, base_phi, base_tasks, command.pooling)
     classes = len(known.class_names) + len(novel.class_names)
     results = [evaluate_tasks(method, *cell, classes, show_progress) for cell in draw(command, novel)]
     return f"all {len(known.class_names)} base classes and {command.way} of {novel.name} together", results
@@ -195,32 +197,12 @@ def read_split(command: Evaluate, base: BaseNetwork, split: str) -> ImageSet:
 
 
 def read_held_out(command: Evaluate, base: BaseNetwork) -> ImageSet:
-    """Images of the base classes that were not trained on: those held out, or else an extra split of them."""
-    described = base.description
-    if described is None:
+    """Images of the base classes that were not trained on."""
+    if base.description is None:
         raise ConfigError(
             f"--classes {command.classes}: {base.name} comes without its base classes' images and weights"
         )
-    if not described.held_out:
-        return extra_images(command, base)
-    trained = read_split(command, base, "train")
-    if trained.fingerprint != described.data_fingerprint:
-        raise ConfigError(f"{command.data} is not the data that {command.base} was trained on ({described.data_name})")
-    return trained.subset(torch.tensor(described.held_out))
-
-
-def extra_images(command: Evaluate, base: BaseNetwork) -> ImageSet:
-    """The split `train_phase_test` that comes with some forms of miniImageNet."""
-    try:
-        extra = read_split(command, base, "train_phase_test")
-    except SplitMissing as error:
-        raise ConfigError(
-            f"{command.base} held no base images out and {command.data} has no train_phase_test: "
-            "train with --hold-out 100"
-        ) from error
-    if extra.class_names != base.class_names:
-        raise ConfigError(f"the classes of {extra.name} are not the base classes of {command.base}")
-    return extra
+    return held_out_images(base.description, partial(read_split, command, base))
 
 
 def rows_with_gains(results: Sequence[Result]) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from implanting.console import print_document, print_text, say
 from implanting.distributed import set_threads
 from implanting.errors import ConfigError
 from implanting.images import find_images, list_sources
-from implanting.onnx_file import Agreement, check, has_runtime, onnx_bytes, require_exporter, sample_photos
+from implanting.onnx_file import RUNTIME, Agreement, check, installed, onnx_bytes, require_exporter, sample_photos
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ def check_place(path: Path) -> None:
 
 def checked(command: Export, classifier: FewShotClassifier, content: bytes) -> Agreement | None:
     """What onnxruntime says of the images named, or of photos that are at hand; None where it is missing."""
-    if not has_runtime():
-        say("not checked, since onnxruntime is not installed: pip install 'implanting[export]'")
+    if not installed(RUNTIME):
+        say("the graph is not checked, since onnxruntime is not installed: pip install 'implanting[export]'")
         return None
     images = sample_photos(classifier.size_)
     if command.check:

@@ -9,13 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
 import tyro
 
+from implanting.base import BaseNetwork
 from implanting.commands.parsing import parse, recipe_from
 from implanting.config import PretrainConfig, RunConfig
 from implanting.console import TrainingDisplay, describe, print_json, print_table, say, show_progress
 from implanting.datasets import ImageSet, read_dataset
-from implanting.distributed import choose_device, rank, restarted, set_threads
+from implanting.distributed import choose_device, restarted, set_threads
 from implanting.errors import SplitMissing
 from implanting.pretraining import pretrain
 from implanting.recipes import RECIPES, RecipeName
@@ -59,36 +61,51 @@ def main(arguments: Sequence[str]) -> int:
     check_output(command.out, resume, command.overwrite)
     set_threads(command.run.threads)
     device = choose_device(command.run.device)
-    base_images, validation = read_splits(command)
+    base_images, validation = read_splits(command.data, command.config)
     began = time.monotonic()
-    log = TrainingLog(command.out.with_suffix(".jsonl"))
+    base = train(command.config, base_images, validation, command.out, device, resume, command.overwrite)
+    return report(command, base.training, time.monotonic() - began)
+
+
+def train(
+    config: PretrainConfig,
+    base_images: ImageSet,
+    validation: ImageSet | None,
+    out: Path,
+    device: torch.device,
+    resume: bool,
+    overwrite: bool = False,
+) -> BaseNetwork:
+    """Stage 1 with a display, a log and the curves; a signal stops it, saved as it stands."""
+    log = TrainingLog(out.with_suffix(".jsonl"))
     with stop_on_signal() as stopped, TrainingDisplay() as display:
 
         def observe(event: Mapping[str, Any]) -> None:
             log(event)
             display(event)
+            if event["event"] in ("stopped", "finished"):
+                plot_training(log.path, out.with_suffix(".png"))
 
-        base = pretrain(
-            command.config,
+        return pretrain(
+            config,
             base_images,
             validation,
-            command.out,
+            out,
             device=device,
             resume=resume,
-            overwrite=command.overwrite,
+            overwrite=overwrite,
             observe=observe,
             stop=lambda: bool(stopped),
         )
-    return report(command, base.training, time.monotonic() - began)
 
 
-def read_splits(command: Pretrain) -> tuple[ImageSet, ImageSet | None]:
+def read_splits(data: Path, config: PretrainConfig) -> tuple[ImageSet, ImageSet | None]:
     """The base classes, and the validation classes where there are any."""
-    settings = command.config.data
+    settings = config.data
 
     def read(split: str) -> ImageSet:
         return read_dataset(
-            command.data,
+            data,
             split,
             splits=settings.splits,
             split_seed=settings.split_seed,
@@ -103,7 +120,7 @@ def read_splits(command: Pretrain) -> tuple[ImageSet, ImageSet | None]:
     )
     if base_images.skipped:
         say(f"skipped {base_images.skipped} files without an image's extension")
-    if not command.config.validation_tasks:
+    if not config.validation_tasks:
         return base_images, None
     try:
         validation = read("val")
@@ -135,9 +152,7 @@ def stop_on_signal() -> Iterator[list[int]]:
 
 
 def report(command: Pretrain, training: Mapping[str, Any], seconds: float) -> int:
-    """Curves, a table or the JSON document, and the exit status."""
-    if rank() == 0:
-        plot_training(command.out.with_suffix(".jsonl"), command.out.with_suffix(".png"))
+    """A table or the JSON document, and the exit status."""
     if not training["finished"]:
         say(f"stopped at step {training['step']} of {training['steps']}; the same command with --resume goes on")
         return 130

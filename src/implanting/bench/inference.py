@@ -1,0 +1,122 @@
+"""Speed of classifying images: the network alone, and from a folder of large photos.
+
+Ours (batch norm folded, channels_last, small batches) against the network as it stands in eager NCHW, and against
+onnxruntime where it is installed. All start from uint8 images and end in the probabilities of a few classes.
+"""
+
+import copy
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from implanting.base import BaseNetwork, load_base
+from implanting.bench.timing import best_seconds
+from implanting.bundled import IMAGENET
+from implanting.calibration import UNKNOWN
+from implanting.classifier import FewShotClassifier, decoded
+from implanting.config import NetworkConfig, PretrainConfig
+from implanting.images import ImageSource, Normalisation, Preprocessing, decode, resize
+from implanting.inference import PrototypeClassifier
+from implanting.learning import Learned
+from implanting.onnx_file import EXPORTER, RUNTIME, installed, onnx_bytes, open_session, run
+from implanting.progress import Progress, silent
+from implanting.similarity import locations
+from implanting.supports import Fitted
+from implanting.trained import build
+
+WAY = 5
+WIDTH, HEIGHT = 4000, 3000
+"""Pixels of the photos: 12 millions."""
+
+
+def bench_base(name: str, size: int) -> BaseNetwork:
+    """EfficientNet-Lite0, or ResNet-12 of the paper's width with random weights."""
+    if name == IMAGENET:
+        return load_base(name)
+    recipe = PretrainConfig(architecture=NetworkConfig(name), iterations=1)  # type: ignore[arg-type] # checked there
+    network, _ = build(recipe, 2, (size, size))
+    preprocessing = Preprocessing((size, size), Normalisation((0.5,) * 3, (0.25,) * 3))
+    return BaseNetwork(network, preprocessing, name=name, pooling="dense", tau=10.0)
+
+
+def bench_classifier(name: str, size: int) -> FewShotClassifier:
+    """A classifier of a few classes on that network, its prototypes drawn."""
+    base = bench_base(name, size)
+    prototypes = torch.randn(1, WAY, base.network.dim, generator=torch.Generator().manual_seed(0))
+    fitted = Fitted(prototypes, PrototypeClassifier("gap", "gap", base.tau))
+    classifier = FewShotClassifier(base)
+    classifier.base_, classifier.size_, classifier.classes_ = base, size, np.arange(WAY)
+    classifier.learned_, classifier.supports_ = Learned(base, fitted, torch.ones(WAY).long(), UNKNOWN), None
+    return classifier
+
+
+def compare_networks(name: str, size: int, images: int, rounds: int, progress: Progress = silent) -> dict[str, Any]:
+    """Images a second of each way, and how far ours is from the network as it stands."""
+    classifier = bench_classifier(name, size)
+    learned, base = classifier.learned_, classifier.base_
+    pixels = torch.randint(
+        0, 256, (images, size, size, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
+    )
+    eager = copy.deepcopy(base.network).to(memory_format=torch.contiguous_format)  # type: ignore[call-overload] # stubs
+
+    def answers(features: Tensor) -> Tensor:
+        return learned.probabilities(learned.cosines(features))
+
+    @torch.inference_mode()
+    def as_it_stands() -> Tensor:
+        return locations(eager(base.normalisation(pixels).contiguous()))
+
+    contestants: dict[str, Callable[[], object]] = {
+        "eager": lambda: answers(as_it_stands()),
+        "ours": lambda: answers(base.embed(pixels)),
+    }
+    if installed(*EXPORTER, RUNTIME):
+        session = open_session(onnx_bytes(classifier))
+        contestants["onnxruntime"] = lambda: run(session, pixels)
+    seconds = best_seconds(contestants, rounds, progress)
+    expected = as_it_stands()
+    return {
+        "network": name,
+        "size": size,
+        **{way: images / taken for way, taken in seconds.items()},
+        "over_eager": seconds["eager"] / seconds["ours"],
+        "onnxruntime_over_ours": seconds["ours"] / seconds["onnxruntime"] if "onnxruntime" in seconds else None,
+        "difference": ((base.embed(pixels) - expected).abs().max() / expected.abs().max()).item(),
+    }
+
+
+def compare_folder(name: str, size: int, photos: int, rounds: int, progress: Progress = silent) -> dict[str, Any]:
+    """Images a second from a folder of 12-megapixel JPEGs: decoding alone, the network alone, and both side by side."""
+    classifier = bench_classifier(name, size)
+    with tempfile.TemporaryDirectory(prefix="implanting-bench-") as folder:
+        paths: list[ImageSource] = list(write_photos(Path(folder), photos))
+        pixels = torch.cat([batch.images for batch in decoded(paths, size)])
+        contestants: dict[str, Callable[[], object]] = {
+            "network_alone": lambda: classifier.predict_proba(pixels.numpy()),
+            "decoding_alone": lambda: list(decoded(paths, size)),
+            "decoding_whole": lambda: resize(decode(paths[0]), size),
+            "end_to_end": lambda: classifier.predict_proba(paths),
+        }
+        seconds = best_seconds(contestants, rounds, progress)
+    counts = dict.fromkeys(contestants, photos) | {"decoding_whole": 1}
+    return {"network": name, "size": size, **{way: counts[way] / taken for way, taken in seconds.items()}}
+
+
+def write_photos(folder: Path, count: int) -> list[Path]:
+    """JPEGs of 12 megapixels with the detail and the noise of a camera's, of one photo that comes with scikit-learn."""
+    from sklearn.datasets import load_sample_image
+
+    photo = Image.fromarray(load_sample_image("china.jpg")).resize((WIDTH, HEIGHT), Image.Resampling.BICUBIC)
+    noise = np.random.default_rng(0).normal(0, 6, (HEIGHT, WIDTH, 1)).astype(np.float32)
+    noisy = Image.fromarray((np.asarray(photo) + noise).clip(0, 255).astype(np.uint8))
+    paths = [folder / f"{number:03}.jpg" for number in range(count)]
+    noisy.save(paths[0], quality=90)
+    for path in paths[1:]:  # files of their own; what is in them does not change the work
+        path.write_bytes(paths[0].read_bytes())
+    return paths

@@ -1,0 +1,41 @@
+"""Images of the base classes that were not trained on: for tests on base classes, alone or beside novel ones."""
+
+from collections.abc import Callable
+
+import torch
+
+from implanting.datasets import ImageSet
+from implanting.errors import ConfigError, SplitMissing
+from implanting.trained import BaseDescription
+
+EXTRA_SPLIT = "train_phase_test"
+"""Further images of the base classes, which come with some forms of miniImageNet."""
+
+
+def held_out_images(described: BaseDescription, read: Callable[[str], ImageSet]) -> ImageSet:
+    """Those that training held out, or else the extra split; `read` gives a split of the data."""
+    if described.held_out:
+        trained = read("train")
+        if trained.fingerprint != described.data_fingerprint:
+            raise ConfigError(
+                f"{trained.name} is not the data that the base was trained on ({described.data_name}): name that data"
+            )
+        return trained.subset(torch.tensor(described.held_out))
+    extra = extra_images(described.class_names, read)
+    if extra is None:
+        raise ConfigError(
+            f"the base held no images of {described.data_name} out and there is no split {EXTRA_SPLIT}: "
+            "train with --hold-out 100"
+        )
+    return extra
+
+
+def extra_images(base_classes: tuple[str, ...], read: Callable[[str], ImageSet]) -> ImageSet | None:
+    """The extra split, where there is one; its classes must be the base classes."""
+    try:
+        extra = read(EXTRA_SPLIT)
+    except SplitMissing:
+        return None
+    if extra.class_names != base_classes:
+        raise ConfigError(f"{extra.name} has other classes than the base: both must come from the same files")
+    return extra

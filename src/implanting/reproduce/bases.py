@@ -1,0 +1,51 @@
+"""The base networks that a table needs: their settings, and what --out already holds of them."""
+
+import dataclasses
+from pathlib import Path
+
+from implanting.config import DataConfig, PretrainConfig, RecipeChanges
+from implanting.datasets import ImageSet
+from implanting.recipes import RECIPES, RecipeName
+from implanting.reproduce.settings import Stage1
+from implanting.reproduce.tables import DataName
+from implanting.run import check_same
+from implanting.trained import read_base
+
+HOLD_OUT = 100
+"""Images of each base class kept for tests on base classes, where the data has no others."""
+
+PAPER_RECIPES: dict[DataName, RecipeName] = {"miniImageNet": "paper-miniimagenet", "FC100": "paper-fc100"}
+
+
+def recipe_settings(recipe: RecipeName, changes: RecipeChanges, reading: DataConfig, seed: int) -> PretrainConfig:
+    """A recipe with the user's changes: what all base networks of a table share."""
+    config = changes.applied_to(RECIPES[recipe].config)
+    reading = dataclasses.replace(reading, image_size=reading.image_size or config.data.image_size)
+    return dataclasses.replace(config, data=reading, seed=seed)
+
+
+def base_settings(stage1: Stage1, shared: PretrainConfig) -> PretrainConfig:
+    """The settings of one base network."""
+    architecture = dataclasses.replace(shared.architecture, network=stage1.network, wide=stage1.wide)
+    return dataclasses.replace(shared, architecture=architecture, pooling=stage1.pooling)
+
+
+def base_file(folder: Path, stage1: Stage1, shared: PretrainConfig) -> Path:
+    """Where a base network is kept; with images held out it is another network than without."""
+    held_out = f"-hold-out-{shared.data.hold_out}" if shared.data.hold_out else ""
+    return folder / f"{stage1.network}-{stage1.pooling}{'-wide' * stage1.wide}{held_out}.safetensors"
+
+
+def check_bases(folder: Path, needed: list[Stage1], shared: PretrainConfig, base_images: ImageSet) -> list[Stage1]:
+    """Those that are still to be trained; one that is there with other settings or from other data is refused."""
+    missing = []
+    for stage1 in needed:
+        file = base_file(folder, stage1, shared)
+        if not file.exists():
+            missing.append(stage1)
+            continue
+        described, _ = read_base(file)
+        check_same(described, base_settings(stage1, shared), base_images.fingerprint, file)
+        if not described.training["finished"]:
+            missing.append(stage1)
+    return missing

@@ -1,0 +1,78 @@
+"""A table's experiment as it is known before anything slow is done, and what one must know to read its figures."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from implanting.config import PretrainConfig
+from implanting.datasets import ImageSet
+from implanting.reproduce.data_sets import why_not_the_papers
+from implanting.reproduce.paper import IMPLANT_TASKS
+from implanting.reproduce.settings import Setting, paper_implants
+from implanting.reproduce.tables import Table
+from implanting.reproduce.testing import Trials
+
+MARK = "†"
+"""Stands behind differences to the paper where the experiment is not the paper's."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table, and the data and settings it is run with."""
+
+    table: Table
+    recipe: str
+    """The recipe of stage 1 and the changes to it, in words."""
+    is_papers_recipe: bool
+    stage1: PretrainConfig
+    """What all base networks share."""
+    base_images: ImageSet
+    validation: ImageSet | None
+    split: str
+    """The split that the novel classes are from."""
+    trials: Trials
+
+    def settings(self) -> Iterator[Setting]:
+        """The experiments behind all cells."""
+        return (setting for settings in self.table.settings().values() for setting in settings)
+
+    def differences(self) -> list[str]:
+        """What is not as in the paper, so that figures need not agree with it."""
+        data = why_not_the_papers(self.table.data, self.base_images, self.trials.novel, self.split)
+        recipe = None if self.is_papers_recipe else "the base networks were not trained by the paper's recipe"
+        return [reason for reason in (data, recipe) if reason]
+
+    def notes(self) -> list[str]:
+        """The sentences below the table."""
+        images, trials, stage1 = self.base_images, self.trials, self.stage1
+        config, novel = trials.config, trials.novel
+        texts = [
+            f"Trained on {images.name}, {len(images)} images of {len(images.class_names)} classes; "
+            f"recipe {self.recipe}; one run each, seed {stage1.seed}.",
+            f"Tested on {novel.name}, {len(novel.class_names)} classes: accuracy in %, mean of {config.tasks} "
+            f"{config.way}-way tasks with {config.queries} queries a class ± 95 % interval over the sampling of tasks. "
+            "All rows see the same tasks. Other training runs may differ by more.",
+            "A/B: pooling of supports/queries; DC is dense classification, that is no pooling.",
+        ]
+        if any(setting.implants for setting in self.settings()):
+            texts.append(implant_note(min(config.tasks, IMPLANT_TASKS)))
+        if trials.held_out is not None:
+            texts.append(f"Base classes: {held_out_note(stage1.data.hold_out)}.")
+        if differences := self.differences():
+            texts.append(f"{MARK} Not the paper's experiment: {'; '.join(differences)}.")
+        return [*texts, *([self.table.note] if self.table.note else [])]
+
+
+def implant_note(tasks: int) -> str:
+    """What the paper says of stage 2, and what it leaves open."""
+    adapt = paper_implants()
+    return (
+        f"With implants, {tasks} of these tasks. The paper does not give the learning rate and weight decay of stage "
+        f"2; here {adapt.implant_learning_rate:g} and {adapt.implant_weight_decay:g}."
+    )
+
+
+def held_out_note(hold_out: int) -> str:
+    """Which images of base classes are tested."""
+    if hold_out:
+        return f"tested on {hold_out} images of each that were held out of training (the paper had further images)"
+    return "tested on the data's further images of them, which were not trained on"

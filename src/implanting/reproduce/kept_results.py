@@ -1,0 +1,58 @@
+"""Results that are kept as soon as they are there, so that an interrupted run goes on where it was.
+
+A result's file has a name made from all that the result depends on: the base network, the images, the tasks, the way to
+test and the version of this code. So nothing stale can be taken up, and another table finds what this one computed.
+"""
+
+import dataclasses
+import hashlib
+import io
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from implanting import __version__
+from implanting.checkpoint import write_atomically
+from implanting.config import TaskConfig, config_from_dict
+from implanting.distributed import from_rank_zero, rank
+from implanting.evaluation import Result
+
+
+class KeptResults:
+    """A folder of results."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def file_of(self, **depends_on: Any) -> Path:
+        """Where the result that depends on all this is kept."""
+        text = json.dumps({"code_version": __version__, **depends_on}, sort_keys=True)
+        return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.npz"
+
+    def read(self, file: Path) -> Result | None:
+        """A result, if it is there; only the host of rank 0 need have it."""
+        return from_rank_zero(read_result(file) if rank() == 0 and file.exists() else None)
+
+    def write(self, file: Path, result: Result) -> None:
+        """Keep a result."""
+        if rank() != 0:
+            return
+        self.folder.mkdir(exist_ok=True)
+        described = {"method": result.method, "images": result.images, "config": dataclasses.asdict(result.config)}
+        content = io.BytesIO()
+        np.savez(content, described=json.dumps(described), per_task=result.per_task, confusion=result.confusion)
+        write_atomically(file, content.getvalue())
+
+
+def read_result(file: Path) -> Result | None:
+    """The result of a file; one that a failing disk has spoilt counts as none and is computed again."""
+    try:
+        with np.load(io.BytesIO(file.read_bytes()), allow_pickle=False) as content:
+            described = json.loads(str(content["described"]))
+            config = config_from_dict(TaskConfig, described.pop("config"))
+            return Result(config=config, per_task=content["per_task"], confusion=content["confusion"], **described)
+    except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
+        return None

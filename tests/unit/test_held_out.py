@@ -1,0 +1,47 @@
+import dataclasses
+
+import pytest
+
+from implanting.datasets import ImageSet
+from implanting.errors import ConfigError, SplitMissing
+from implanting.held_out import extra_images, held_out_images
+from toys import coloured, toy_base
+
+TRAINED, EXTRA = coloured(), coloured(seed=1)
+DESCRIBED = dataclasses.replace(toy_base().description, data_fingerprint=TRAINED.fingerprint)  # images 1 and 5 held out
+ALL_TRAINED = dataclasses.replace(DESCRIBED, held_out=())
+
+
+def read(split: str) -> ImageSet:
+    return {"train": TRAINED, "train_phase_test": EXTRA}[split]
+
+
+def without_extra(split: str) -> ImageSet:
+    if split == "train_phase_test":
+        raise SplitMissing("no such split")
+    return read(split)
+
+
+def test_images_that_training_held_out():
+    held_out = held_out_images(DESCRIBED, without_extra)
+    assert held_out.fingerprint == TRAINED.subset(TRAINED.labels.new_tensor([1, 5])).fingerprint
+
+
+def test_held_out_images_of_other_data_are_refused():
+    with pytest.raises(ConfigError, match="not the data that the base was trained on"):
+        held_out_images(dataclasses.replace(DESCRIBED, data_fingerprint="other"), read)
+
+
+def test_else_the_extra_split():
+    assert held_out_images(ALL_TRAINED, read) is EXTRA
+
+
+def test_without_either_it_is_said_how_to_train():
+    assert extra_images(DESCRIBED.class_names, without_extra) is None
+    with pytest.raises(ConfigError, match="--hold-out 100"):
+        held_out_images(ALL_TRAINED, without_extra)
+
+
+def test_an_extra_split_of_other_classes_is_refused():
+    with pytest.raises(ConfigError, match="other classes"):
+        extra_images(("oak", "ash"), read)
