@@ -199,11 +199,16 @@ class BaseNetwork:
 
     def to(self, device: str) -> "BaseNetwork":
         """Moved to a device, in place, as torch's modules are."""
+        if self.device != torch.device(device):  # else every fit would fold again
+            self._quick = None
         self.network.to(device)
-        self._quick = None
         if self.classifier is not None:
             self.classifier.to(device)
         return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickles: without the folded copy, which is made again when needed."""
+        return {**self.__dict__, "_quick": None}
 
     def __deepcopy__(self, memo: Any) -> "BaseNetwork":
         """Itself: it never changes, so copies of what holds it, such as scikit-learn's clones, share it."""

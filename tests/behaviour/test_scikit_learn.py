@@ -49,8 +49,8 @@ class DrawnRows(FewShotClassifier):
         missing = -values.shape[1] % 3
         colours = np.pad(values, ((0, 0), (0, missing))).reshape(len(table), -1, 3)
         stripes = (255 * colours).astype(np.uint8)
-        across = np.arange(32) * stripes.shape[1] // 32
-        return np.repeat(stripes[:, None, across], 32, axis=1)
+        across = np.arange(16) * stripes.shape[1] // 16
+        return np.repeat(stripes[:, None, across], 16, axis=1)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -76,7 +76,7 @@ TYPES_ARE_CHECKED = {
 
 
 def test_scikit_learns_checks_hold_for_drawn_rows(base):
-    estimator = DrawnRows(base, implants=False)
+    estimator = DrawnRows(base, implants=False, image_size=16)
     assert outcome(estimator, TYPES_ARE_CHECKED) == ({}, set())
 
 

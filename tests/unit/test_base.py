@@ -1,4 +1,6 @@
+import copy
 import json
+import pickle
 
 import pytest
 import torch
@@ -150,3 +152,15 @@ def test_the_imagenet_base_knows_no_classes_of_a_cosine():
     assert base.class_names == ()
     assert base.image_size == (224, 224)
     assert base.map_size(224, 224) == (7, 7)
+
+
+def test_a_base_is_folded_once_and_shared_by_copies():
+    base = toy_base()
+    empty = len(pickle.dumps(base))
+    expected = base.embed(noise(2, 32, 32, 3))
+    quick = base.quick
+    assert base.to("cpu").quick is quick
+    assert copy.deepcopy({"base": base})["base"] is base
+    content = pickle.dumps(base)
+    assert len(content) < 1.1 * empty  # the weights are in it once
+    assert torch.equal(pickle.loads(content).embed(noise(2, 32, 32, 3)), expected)
