@@ -86,7 +86,7 @@ def compute_activations(
 
 def encode(
     base: BaseNetwork, images: UInt8[Tensor, "image height width 3"]
-) -> tuple[list[Float[Tensor, "image location _"]], Float[Tensor, "image pooled dim"], Sizes]:
+) -> tuple[list[Float[Tensor, "image _ _"]], Float[Tensor, "image pooled dim"], Sizes]:
     """The maps that implants read and phi of a few images, [image location channel] in memory, and the maps' sizes."""
     encoded = [base.activations(batch) for batch in batches_of(images)]
     *maps, phi = (

@@ -1,8 +1,9 @@
 """The exceptions a user may catch.
 
 Each message says, in one line, what is wrong and where, what was found, what is needed, and how to mend it.
-The command line prints it and exits with status 2; anything else that escapes is a bug of ours (status 1). Wrong
-settings and wrong data are `ValueError`s too, as scikit-learn and its tools expect of an estimator.
+The command line prints it and exits with status 2; anything else that escapes is a bug of ours (status 1).
+Wrong data is a `ValueError` too, as scikit-learn and its tools expect of an estimator. Wrong settings are not: the
+command line's parser would take a `ValueError` for its own.
 """
 
 
@@ -10,7 +11,7 @@ class ImplantingError(Exception):
     """Something the user can mend; the parent of all exceptions raised on purpose."""
 
 
-class ConfigError(ImplantingError, ValueError):
+class ConfigError(ImplantingError):
     """Settings that contradict each other or the data."""
 
 

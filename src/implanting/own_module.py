@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from implanting.errors import ConfigError, ImageTooSmall
+from implanting.errors import ConfigError, ImageTooSmall, ImplantingError
 from implanting.tail import Activation, ImplantedLayer, Tail, check_sizes
 
 Images = Float[Tensor, "image channel height width"]
@@ -64,6 +64,8 @@ class ModuleNetwork(nn.Module):
         with captured_inputs([convolution for _, convolution in self.implanted]) as inputs:
             try:
                 phi = self(black)
+            except ImplantingError:  # ours: it says what is wrong
+                raise
             except (RuntimeError, AssertionError, ValueError) as error:
                 reason = " ".join(str(error).split())[:200]
                 raise ImageTooSmall(

@@ -17,7 +17,7 @@ from implanting.adapt import adapt, queries_of
 from implanting.base import BaseNetwork
 from implanting.config import ImplantConfig, InferenceConfig
 from implanting.errors import ConfigError
-from implanting.implants import Implants, Maps, PooledMaps
+from implanting.implants import BaseMaps, Implants, PooledMaps
 from implanting.inference import PrototypeClassifier, prototype_classifier
 from implanting.similarity import pool, probabilities, scaled_cosine
 from implanting.tail import Sizes, Tail
@@ -27,7 +27,7 @@ from implanting.tail import Sizes, Tail
 class Supports:
     """Base activations of the support images of tasks; view v of image i stands at i * views + v."""
 
-    base_maps: list[Maps]
+    base_maps: BaseMaps
     phi: PooledMaps
     labels: Int[Tensor, " label"]
     """The class of each image, the same in all of these tasks."""
@@ -36,7 +36,7 @@ class Supports:
     @classmethod
     def of_one_task(
         cls,
-        base_maps: Sequence[Float[Tensor, "image location _"]],
+        base_maps: Sequence[Float[Tensor, "image _ _"]],
         phi: Float[Tensor, "image pooled _"],
         labels: Int[Tensor, " label"],
         views: int = 1,
@@ -80,7 +80,7 @@ class Fitted:
     implants: Implants | None = None
 
     @torch.no_grad()
-    def scores(self, base_maps: list[Maps], phi: PooledMaps) -> Float[Tensor, "task image asked way"]:
+    def scores(self, base_maps: BaseMaps, phi: PooledMaps) -> Float[Tensor, "task image asked way"]:
         """s_tau of queries of each task with its prototypes, at each of the query's locations."""
         return self.scores_of(widened(self.implants, base_maps, phi))
 
@@ -88,13 +88,13 @@ class Fitted:
         """The same, of queries that are widened already."""
         return scaled_cosine(pool(wide, self.classify.query_pooling), self.prototypes[:, None], self.classify.tau)
 
-    def probabilities(self, base_maps: list[Maps], phi: PooledMaps) -> Float[Tensor, "task image way"]:
+    def probabilities(self, base_maps: BaseMaps, phi: PooledMaps) -> Float[Tensor, "task image way"]:
         """The probability of each class for queries of each task."""
         return probabilities(self.scores(base_maps, phi))
 
 
 @torch.no_grad()
-def widened(implants: Implants | None, base_maps: list[Maps], phi: PooledMaps) -> PooledMaps:
+def widened(implants: Implants | None, base_maps: BaseMaps, phi: PooledMaps) -> PooledMaps:
     """phi_wide, or phi where there are no implants."""
     return phi if implants is None else torch.cat([phi, implants(base_maps)], dim=-1)
 

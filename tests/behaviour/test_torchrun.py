@@ -15,6 +15,7 @@ from implanting.batches import batch
 from implanting.classifiers import classification_loss
 from implanting.datasets import read_dataset
 from implanting.optimisation import schedule
+from implanting.pretraining import inputs
 from implanting.run import prepare
 from implanting.trained import weights
 
@@ -38,7 +39,7 @@ def halves_in_turn(data: Path, out: Path) -> dict[str, torch.Tensor]:
         run.optimizer.zero_grad()
         for half in (slice(0, 8), slice(8, 16)):
             model.load_state_dict(before, strict=False)
-            loss = classification_loss(model(run.description.normalisation(images[half])), labels[half])
+            loss = classification_loss(model(inputs(run, images[half])), labels[half])
             (loss / 2).backward()
             statistics.append({name: value.clone() for name, value in model.named_buffers()})
         averages = {
@@ -51,6 +52,7 @@ def halves_in_turn(data: Path, out: Path) -> dict[str, torch.Tensor]:
         for group in run.optimizer.param_groups:
             group["lr"] = schedule(run.config, (step + 0.5) / STEPS)
         run.optimizer.step()
+        run.step += 1
     return weights(model.network, model.classifier)
 
 

@@ -341,7 +341,7 @@ def test_bad_checkpoints_are_one_clear_line(
 
 
 def test_unknown_verbs_and_flags_end_with_status_2() -> None:
-    assert "fit" in implanting(sys.executable, "-m", "implanting", "fit", status=2).stderr
+    assert "guess" in implanting(sys.executable, "-m", "implanting", "guess", status=2).stderr
     implanting(sys.executable, "-m", "implanting", "pretrain", "--colour", status=2)
 
 

@@ -33,7 +33,7 @@ def test_a_classifier_is_exported_and_used_as_the_page_says(tmp_path, photos, mo
     pytest.importorskip("onnxruntime")
     monkeypatch.chdir(tmp_path)
     base = toy_base(architecture=NetworkConfig("resnet12", 4), pooling="dense")
-    classifier = FewShotClassifier(base, implants=True, implant_epochs=3, unknown="keines")
+    classifier = FewShotClassifier(base, implants=True, implant_epochs=3, unknown="keines", refuse=0.1)
     classifier.fit(IMAGES.images.numpy(), np.array(["Eiche", "bøk", "松"])[IMAGES.labels.numpy()])
     classifier.save("trees.safetensors")
     export = next(line for line in PAGE.read_text().splitlines() if line.startswith("implanting export"))

@@ -1,3 +1,4 @@
+import pytest
 import torch
 
 from implanting.config import InferenceConfig
@@ -15,7 +16,9 @@ def test_a_finished_run_knows_how_sure_it_may_be(tmp_path):
     stored = base.training["calibration"]
     phi = base.embed(validation.images)
     classify = prototype_classifier("dense", base.tau, InferenceConfig())
-    assert stored == one_shot_calibration(phi, validation, classify).document()
+    again = one_shot_calibration(phi, validation, classify)  # by folded batch norm: equal but for rounding
+    assert stored["power"] == again.power
+    assert stored["known"] == pytest.approx(again.known, abs=1e-4)
     assert stored["told_by"] == "base"
     assert len(stored["known"]) == 101
 
