@@ -35,10 +35,10 @@ from implanting.similarity import locations
 from implanting.tail import Tail
 from implanting.trained import KIND, BaseDescription, build, load_weights, read_description, weights
 
-BATCH = 128
-"""Images that go through the network at once, at most."""
+BATCH = 32
+"""Images that go through the network at once, at most: with more, maps leave the processor's cache."""
 
-PIXELS = 2**20
+PIXELS = 2**18
 """Pixels that go through the network at once, at most, unless one image has more."""
 
 EmbeddingNetwork = Network | EfficientNetLite0 | ModuleNetwork

@@ -117,8 +117,8 @@ def test_what_others_read_of_a_base():
 
 
 def test_large_images_go_through_in_smaller_batches():
-    assert [len(batch) for batch in base_module.batches_of(noise(300, 8, 8, 3))] == [128, 128, 44]
-    assert [len(batch) for batch in base_module.batches_of(noise(40, 224, 224, 3))] == [20, 20]
+    assert [len(batch) for batch in base_module.batches_of(noise(76, 8, 8, 3))] == [32, 32, 12]
+    assert [len(batch) for batch in base_module.batches_of(noise(8, 224, 224, 3))] == [5, 3]
     assert [len(batch) for batch in base_module.batches_of(torch.zeros(2, 2000, 1000, 3, dtype=torch.uint8))] == [1, 1]
 
 

@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
+from implanting.base import load_base
 from implanting.classifier import FewShotClassifier
 from implanting.config import NetworkConfig
 from implanting.errors import ConfigError
@@ -94,3 +96,15 @@ def test_torchs_generator_is_left_alone():
     torch.manual_seed(0)
     ExportedClassifier(classifier.learned_, 32)
     assert torch.equal(torch.rand(1), expected)
+
+
+@pytest.mark.parametrize("implants", [True, False])
+def test_efficientnet_lite0_too(implants):
+    base = load_base("efficientnet-lite0")
+    classifier = FewShotClassifier(base, implants=implants, implant_epochs=1, implant_channels=3, image_size=64)
+    classifier.fit(IMAGES.images[:6].numpy(), IMAGES.labels[:6].numpy())
+    images = torch.cat([IMAGES.images[6:8].repeat_interleave(2, 1).repeat_interleave(2, 2), noise(2, 64, 64, 3)])
+    probabilities, scores = ExportedClassifier(classifier.learned_, 64)(images)
+    assert not any(isinstance(layer, nn.BatchNorm2d) for layer in base.quick.modules())
+    np.testing.assert_allclose(probabilities.numpy(), classifier.predict_proba(images.numpy()), atol=1e-5)
+    np.testing.assert_allclose(scores.numpy(), classifier.open_set_score(images.numpy()), atol=1e-5)

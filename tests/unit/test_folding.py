@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from implanting.base import load_base
 from implanting.config import NetworkConfig
 from implanting.folding import folded
 from implanting.networks import build_network
@@ -71,6 +72,13 @@ def test_a_folded_network_computes_the_same_without_batch_norm(config):
     assert_same_maps(quick, network, (48, 32))
     assert same(network.state_dict(), before)
     assert not any(weight.requires_grad for weight in quick.parameters())
+
+
+def test_efficientnet_lite0_is_folded():
+    network = load_base("efficientnet-lite0").network
+    quick = folded(network, (64, 64))
+    assert norms(quick) == 0
+    assert_same_maps(quick, network, (64, 96))
 
 
 def test_depthwise_strided_and_biased_convolutions_are_folded_and_a_lone_batch_norm_is_left():

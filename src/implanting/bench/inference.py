@@ -6,7 +6,7 @@ onnxruntime where it is installed. All start from uint8 images and end in the pr
 
 import copy
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from implanting.base import BaseNetwork, load_base
+from implanting.base import BaseNetwork, batches_of, load_base
 from implanting.bench.timing import best_seconds
 from implanting.bundled import IMAGENET
 from implanting.calibration import UNKNOWN
@@ -69,23 +69,25 @@ def compare_networks(name: str, size: int, images: int, rounds: int, progress: P
         return learned.probabilities(learned.cosines(features))
 
     @torch.inference_mode()
-    def as_it_stands() -> Tensor:
-        return locations(eager(base.normalisation(pixels).contiguous()))
+    def as_it_stands(batches: Sequence[Tensor]) -> Tensor:
+        return torch.cat([locations(eager(base.normalisation(batch).contiguous())) for batch in batches])
 
     contestants: dict[str, Callable[[], object]] = {
-        "eager": lambda: answers(as_it_stands()),
+        "eager": lambda: answers(as_it_stands([pixels])),
+        "eager_in_batches": lambda: answers(as_it_stands(batches_of(pixels))),
         "ours": lambda: answers(base.embed(pixels)),
     }
     if installed(*EXPORTER, RUNTIME):
         session = open_session(onnx_bytes(classifier))
-        contestants["onnxruntime"] = lambda: run(session, pixels)
+        contestants["onnxruntime"] = lambda: [run(session, batch) for batch in batches_of(pixels)]
     seconds = best_seconds(contestants, rounds, progress)
-    expected = as_it_stands()
+    expected = as_it_stands([pixels])
     return {
         "network": name,
         "size": size,
         **{way: images / taken for way, taken in seconds.items()},
         "over_eager": seconds["eager"] / seconds["ours"],
+        "over_eager_in_batches": seconds["eager_in_batches"] / seconds["ours"],
         "onnxruntime_over_ours": seconds["ours"] / seconds["onnxruntime"] if "onnxruntime" in seconds else None,
         "difference": ((base.embed(pixels) - expected).abs().max() / expected.abs().max()).item(),
     }

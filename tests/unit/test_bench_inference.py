@@ -1,0 +1,18 @@
+"""The bench measures what it says: what is compared computes the same, and every figure is there."""
+
+from implanting.bench import inference
+from implanting.images import decode
+from implanting.images.decoding import stored_size
+
+
+def test_networks_are_compared_on_equal_answers():
+    row = inference.compare_networks("c128f", 32, images=3, rounds=1)
+    assert row["difference"] < 1e-5
+    assert {"eager", "eager_in_batches", "ours"} <= row.keys()
+    assert row["over_eager"] == row["ours"] / row["eager"]
+
+
+def test_photos_have_twelve_megapixels_and_are_decoded_at_a_fraction(tmp_path):
+    first, second = inference.write_photos(tmp_path, 2)
+    assert stored_size(first) == stored_size(second) == (3000, 4000)
+    assert decode(first, 84).size == (500, 375)
