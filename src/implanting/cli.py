@@ -33,7 +33,7 @@ VERBS = {
     "demo": "train and test on handwritten digits, in under three minutes",
     "pretrain": "stage 1: train a base network on base classes",
     "evaluate": "few-shot accuracy of a base network on novel classes",
-    "reproduce": "a table of the paper, its figures beside ours, and what it claims",
+    "reproduce": "a table or the figure of the paper, beside ours, and what it claims",
     "bench": "speed and memory against the usual way, on this machine",
     "info": "what a checkpoint holds, and the recipes",
 }

@@ -140,6 +140,51 @@ def test_further_images_of_base_classes_need_no_hold_out(tmp_path: Path, capsys:
     assert any("further images of them" in note for note in last_json(capsys)["notes"])
 
 
+def test_the_figure_takes_up_the_bases_of_a_table(data: Path, out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert reproduce("table5", data, out, "--json") == 0
+    before = {base: base.stat().st_mtime_ns for base in out.glob("*.safetensors")}
+    capsys.readouterr()
+    assert reproduce("figure3", data, out, "--json") == 0
+    printed = capsys.readouterr()
+    document = json.loads(printed.out.splitlines()[-1])
+    assert {base: base.stat().st_mtime_ns for base in out.glob("*.safetensors")} == before
+    assert "No row of base classes" in printed.err
+    assert any("No row of base classes" in note for note in document["notes"])
+    assert {row["row"] for row in document["results"]} <= {
+        f"novel, {which} better" for which in ("dense", "pooling")
+    } | {"novel, both right"}
+    assert json.loads((out / "figure3.json").read_text()) == document
+    with Image.open(out / "figure3.png") as picture:
+        assert min(picture.size) > 200
+
+
+def test_the_figure_of_base_classes_is_of_images_held_out(
+    data: Path, out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert reproduce("figure3", data, out, "--hold-out", "8", "--json") == 0
+    document = last_json(capsys)
+    of_base = [row for row in document["results"] if row["row"] == "base, both right"]
+    assert of_base  # five noisy colours are learned in three steps
+    for row in of_base:
+        assert row["class"] == row["pooling"]["answer"] == row["dense"]["answer"]
+        assert np.array(row["dense"]["map"]).shape == (2, 2)
+    assert "base: 40 images" in document["notes"][0]  # 8 of each of 5 classes
+    assert (out / "resnet12-gap-hold-out-8.safetensors").exists()
+
+
+def test_the_printed_figure(
+    data: Path, out: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert reproduce("figure3", data, out) == 0
+    printed = capsys.readouterr().out
+    rows = json.loads((out / "figure3.json").read_text())["results"]
+    assert rows
+    for row in rows:
+        probability = f"{100 * row['dense']['probability']:.0f} %"
+        assert re.search(rf"{row['row']} .* {row['class']} .* {probability}", printed)
+
+
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
@@ -151,6 +196,9 @@ def test_further_images_of_base_classes_need_no_hold_out(tmp_path: Path, capsys:
         (["table5", "--split", "test"], "no split 'test'"),
         (["table5", "--epochs", "1"], "not both"),
         (["table5", "--workers", "0"], "--workers"),
+        (["figure3", "--shot", "1", "5"], "--shot 1 5"),
+        (["figure3", "--shot", "20"], "lower --shot or --queries"),
+        (["figure3", "--implant-epochs", "9"], "no implants"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_is_trained(

@@ -27,6 +27,10 @@ EXAMPLES = {
   implanting evaluate --base base.safetensors --data data/FC100 --shot 1 5 10
   implanting evaluate --base base.safetensors --data data/FC100 --shot 5 --implants --tasks 400 --workers 2
   implanting evaluate --base base.safetensors --data data/FC100 --classes both --json""",
+    "reproduce": """\
+  implanting reproduce table5 --data data/FC100 --recipe cpu --tasks 1000 --out tables
+  implanting reproduce table4 --data data/miniImageNet --shot 5 --workers 2 --out tables
+  implanting reproduce figure3 --data data/FC100 --recipe cpu --out tables""",
     "info": """\
   implanting info base.safetensors         what the file holds, and whether this machine can run it
   implanting info base.safetensors --json  all of it, for programs

@@ -1,4 +1,4 @@
-"""A table's experiment as it is known before anything slow is done, and what one must know to read its figures."""
+"""An experiment as it is known before anything slow is done, and what one must know to read its figures."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,10 +16,9 @@ MARK = "†"
 
 
 @dataclass(frozen=True)
-class Experiment:
-    """A table, and the data and settings it is run with."""
+class Material:
+    """The data, and how base networks are trained on it."""
 
-    table: Table
     recipe: str
     """The recipe of stage 1 and the changes to it, in words."""
     is_papers_recipe: bool
@@ -27,8 +26,25 @@ class Experiment:
     """What all base networks share."""
     base_images: ImageSet
     validation: ImageSet | None
+    novel: ImageSet
     split: str
     """The split that the novel classes are from."""
+
+    def note(self) -> str:
+        """What was trained, on what."""
+        images = self.base_images
+        return (
+            f"Trained on {images.name}, {len(images)} images of {len(images.class_names)} classes; "
+            f"recipe {self.recipe}; one run each, seed {self.stage1.seed}."
+        )
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table, and the data and settings it is run with."""
+
+    table: Table
+    material: Material
     trials: Trials
 
     def settings(self) -> Iterator[Setting]:
@@ -37,17 +53,16 @@ class Experiment:
 
     def differences(self) -> list[str]:
         """What is not as in the paper, so that figures need not agree with it."""
-        data = why_not_the_papers(self.table.data, self.base_images, self.trials.novel, self.split)
-        recipe = None if self.is_papers_recipe else "the base networks were not trained by the paper's recipe"
+        material = self.material
+        data = why_not_the_papers(self.table.data, material.base_images, material.novel, material.split)
+        recipe = None if material.is_papers_recipe else "the base networks were not trained by the paper's recipe"
         return [reason for reason in (data, recipe) if reason]
 
     def notes(self) -> list[str]:
         """The sentences below the table."""
-        images, trials, stage1 = self.base_images, self.trials, self.stage1
-        config, novel = trials.config, trials.novel
+        trials, config, novel = self.trials, self.trials.config, self.trials.novel
         texts = [
-            f"Trained on {images.name}, {len(images)} images of {len(images.class_names)} classes; "
-            f"recipe {self.recipe}; one run each, seed {stage1.seed}.",
+            self.material.note(),
             f"Tested on {novel.name}, {len(novel.class_names)} classes: accuracy in %, mean of {config.tasks} "
             f"{config.way}-way tasks with {config.queries} queries a class ± 95 % interval over the sampling of tasks. "
             "All rows see the same tasks. Other training runs may differ by more.",
@@ -56,7 +71,7 @@ class Experiment:
         if any(setting.implants for setting in self.settings()):
             texts.append(implant_note(min(config.tasks, IMPLANT_TASKS)))
         if trials.held_out is not None:
-            texts.append(f"Base classes: {held_out_note(stage1.data.hold_out)}.")
+            texts.append(f"Base classes: {held_out_note(self.material.stage1.data.hold_out)}.")
         if differences := self.differences():
             texts.append(f"{MARK} Not the paper's experiment: {'; '.join(differences)}.")
         return [*texts, *([self.table.note] if self.table.note else [])]

@@ -1,0 +1,134 @@
+"""Figure 3 of the paper, from a data set on disk to a picture and the examples that it shows."""
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+
+from implanting.base import BaseNetwork
+from implanting.checkpoint import write_atomically
+from implanting.commands.reproduce_settings import Reproduce, check_out, read, read_material, train_base
+from implanting.config import ImplantConfig, TaskConfig
+from implanting.console import print_document, print_table, result_document, say, show_progress
+from implanting.datasets import ImageSet
+from implanting.distributed import rank
+from implanting.errors import ConfigError
+from implanting.held_out import extra_images
+from implanting.reproduce.experiment import Material, held_out_note
+from implanting.reproduce.figure3 import TASKS, Example, Figure3, Sight, figure3
+from implanting.reproduce.figure3_drawing import write_figure3
+from implanting.reproduce.settings import RESNET_DC, RESNET_GAP
+from implanting.tasks import draw_tasks
+
+NETWORKS = (RESNET_GAP, RESNET_DC)
+"""Those that the figure compares."""
+
+NO_BASE_ROW = (
+    "No row of base classes: the data has no further images of them, and none were held out of training "
+    "(--hold-out 100 would train other networks, without 100 images of each class)."
+)
+
+
+@dataclass(frozen=True)
+class Looking:
+    """What the figure's examples are picked from."""
+
+    material: Material
+    held_out: ImageSet | None
+    """Images of base classes that were not trained on."""
+    tasks: TaskConfig
+
+    def notes(self) -> list[str]:
+        """What one must know beside the caption."""
+        base = f"Base classes: {held_out_note(self.material.stage1.data.hold_out)}."
+        return [self.material.note(), NO_BASE_ROW if self.held_out is None else base]
+
+
+def prepare(command: Reproduce) -> Looking:
+    """Read the data, draw the tasks, look at what --out holds: all that can be wrong is said before training."""
+    if command.adapt != ImplantConfig():
+        raise ConfigError("figure3 has no implants: leave out the --implant and --adapt settings")
+    if len(command.shot) > 1:
+        shots = " ".join(map(str, command.shot))
+        raise ConfigError(f"--shot {shots}: the tasks of figure3 have one number of shots: choose one")
+    shot, tasks = command.shot[0] if command.shot else TASKS.shot, min(command.tasks, TASKS.tasks)
+    material = read_material(command, "miniImageNet")
+    looking = Looking(
+        material,
+        further_images(command, material),
+        TaskConfig(command.way, shot, command.queries, tasks, command.seed),
+    )
+    draw_tasks(material.novel, looking.tasks)
+    check_out(command, material, NETWORKS)
+    if looking.held_out is None:
+        say(NO_BASE_ROW)
+    return looking
+
+
+def further_images(command: Reproduce, material: Material) -> ImageSet | None:
+    """Images of base classes that were not trained on: those held out, or else the extra split, if there is one."""
+    images, hold_out = material.base_images, material.stage1.data.hold_out
+    if hold_out:
+        return images.subset(images.choose_held_out(hold_out, material.stage1.seed))
+    return extra_images(images.class_names, partial(read, command, images.images.shape[1]))
+
+
+def train_and_look(command: Reproduce, looking: Looking, device: torch.device) -> Figure3 | None:
+    """The examples, as both networks see them; None where training was stopped."""
+    bases: list[BaseNetwork] = []
+    for number, stage1 in enumerate(NETWORKS, start=1):
+        say(f"base network {number} of {len(NETWORKS)}: {stage1}")
+        bases.append(train_base(command, looking.material, stage1, device))
+        if not bases[-1].finished:
+            return None
+    pooling, dense = bases
+    return figure3(pooling, dense, looking.material.novel, looking.held_out, looking.tasks, progress=show_progress)
+
+
+def report(command: Reproduce, looking: Looking, found: Figure3, seconds: float) -> None:
+    """The picture in --out, and which examples it shows."""
+    if rank() != 0:
+        return
+    target = command.out / "figure3"
+    write_figure3(found, target.with_suffix(".png"))
+    settings: dict[str, Any] = dataclasses.asdict(command)
+    notes = [found.caption, *looking.notes()]
+    document = result_document(settings, seconds, example_rows(found), notes=notes)
+    write_atomically(target.with_suffix(".json"), json.dumps(document, default=str, indent=1).encode())
+    if command.json:
+        print_document(document)
+        return
+    print_table(
+        f"Figure 3 of the paper, on {looking.material.novel.name}",
+        ["", "class", "pooling", "dense"],
+        [
+            [row, one.name, in_words(one, one.pooling), in_words(one, one.dense)]
+            for row, examples in found.rows.items()
+            for one in examples
+        ],
+        "\n".join(["the probability of the true class, and a wrong answer", *looking.notes()]),
+    )
+    say(f"written: {target}.png, .json")
+
+
+def in_words(example: Example, sight: Sight) -> str:
+    """What one network makes of an example."""
+    wrong = "" if sight.answer == example.name else f", answers {sight.answer}"
+    return f"{100 * sight.probability:.0f} %{wrong}"
+
+
+def example_rows(found: Figure3) -> list[dict[str, Any]]:
+    """A row of JSON for each example; maps are arrays of the true class's scores, row by row."""
+    return [
+        {"row": row, "class": one.name, "pooling": json_sight(one.pooling), "dense": json_sight(one.dense)}
+        for row, examples in found.rows.items()
+        for one in examples
+    ]
+
+
+def json_sight(sight: Sight) -> dict[str, Any]:
+    """One network's part of an example."""
+    return {"answer": sight.answer, "probability": sight.probability, "map": sight.map.tolist()}

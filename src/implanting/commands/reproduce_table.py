@@ -1,0 +1,108 @@
+"""A table of the paper, from a data set on disk to figures beside the paper's."""
+
+import dataclasses
+import json
+from functools import partial
+from typing import Any
+
+import torch
+
+from implanting.checkpoint import write_atomically
+from implanting.commands.reproduce_settings import Reproduce, base_of, check_out, read, read_material, train_base
+from implanting.config import ImplantConfig, TaskConfig
+from implanting.console import print_document, print_table, result_document, say, show_progress
+from implanting.datasets import ImageSet
+from implanting.distributed import rank
+from implanting.evaluation import Result
+from implanting.held_out import extra_images
+from implanting.reproduce.bases import HOLD_OUT
+from implanting.reproduce.claims import decide
+from implanting.reproduce.drawing import draw_table
+from implanting.reproduce.experiment import MARK, Experiment, Material
+from implanting.reproduce.kept_results import KeptResults
+from implanting.reproduce.paper import TABLES
+from implanting.reproduce.settings import Setting
+from implanting.reproduce.tables import Table
+from implanting.reproduce.testing import Trials, run_tests
+from implanting.reproduce.writing import CLAIM_COLUMNS, claim_rows, json_claims, markdown, result_rows, table_rows
+
+
+def chosen_table(command: Reproduce) -> Table:
+    """The table, cut to the shots asked for, with a row of ours where implants are set otherwise."""
+    table = TABLES[command.what]
+    if command.adapt != ImplantConfig():
+        table = table.with_ours(command.adapt)
+    return table.with_shots(command.shot) if command.shot else table
+
+
+def prepare(command: Reproduce) -> Experiment:
+    """Read the data, draw the tasks, look at what --out holds: all that can be wrong is said before training."""
+    table = chosen_table(command)
+    material, held_out = base_images_for_tests(command, table, read_material(command, table.data))
+    tasks = TaskConfig(command.way, 1, command.queries, command.tasks, command.seed)
+    trials, settings = Trials(material.novel, held_out, tasks), table.settings()
+    trials.draw([setting for group in settings.values() for setting in group])
+    check_out(command, material, list(settings))
+    return Experiment(table, material, trials)
+
+
+def base_images_for_tests(command: Reproduce, table: Table, material: Material) -> tuple[Material, ImageSet | None]:
+    """Images of base classes for tests, where the table has such tests: an extra split, or else some held out."""
+    if all(setting.classes == "novel" for settings in table.settings().values() for setting in settings):
+        return material, None
+    shared, base_images = material.stage1, material.base_images
+    if not shared.data.hold_out:
+        if extra := extra_images(base_images.class_names, partial(read, command, base_images.images.shape[1])):
+            return material, extra
+        shared = dataclasses.replace(shared, data=dataclasses.replace(shared.data, hold_out=HOLD_OUT))
+        say(f"no further images of the base classes: {HOLD_OUT} of each are held out of training (--hold-out)")
+    chosen = base_images.choose_held_out(shared.data.hold_out, shared.seed)
+    return dataclasses.replace(material, stage1=shared), base_images.subset(chosen)
+
+
+def train_and_test(command: Reproduce, experiment: Experiment, device: torch.device) -> dict[Setting, Result] | None:
+    """The results of every cell, base network by base network; None where training was stopped."""
+    results: dict[Setting, Result] = {}
+    groups = experiment.table.settings()
+    for number, (stage1, settings) in enumerate(groups.items(), start=1):
+        say(f"base network {number} of {len(groups)}: {stage1}")
+        file = base_of(command, experiment.material, stage1)
+        base = train_base(command, experiment.material, stage1, device)
+        if not base.finished:
+            return None
+        kept, cache = KeptResults(command.out / "results"), command.cache and command.cache / file.stem
+        tests = run_tests(
+            base, settings, experiment.trials, kept, half=command.half, cache=cache, progress=show_progress
+        )
+        for setting, result in tests:
+            results[setting] = result
+            say(f"  {setting.shot}-shot, {setting.classes} classes, {setting.method}: {result.estimate}")
+    return results
+
+
+def report(command: Reproduce, experiment: Experiment, results: dict[Setting, Result], seconds: float) -> None:
+    """The table and the verdicts, on stdout and in --out."""
+    if rank() != 0:
+        return
+    table = experiment.table
+    decisions = decide(results, table.figures())
+    texts, mark = experiment.notes(), MARK if experiment.differences() else ""
+    settings: dict[str, Any] = dataclasses.asdict(command)
+    rows, claims = result_rows(table, results), json_claims(decisions)
+    document = result_document(settings, seconds, rows, claims=claims, notes=texts)
+    target = command.out / table.name
+    write_atomically(target.with_suffix(".json"), json.dumps(document, default=str, indent=1).encode())
+    write_atomically(target.with_suffix(".md"), markdown(table, results, decisions, texts, mark).encode())
+    draw_table(
+        table,
+        results,
+        f"Table {table.number} of the paper, on {experiment.trials.novel.name}",
+        target.with_suffix(".png"),
+    )
+    if command.json:
+        print_document(document)
+        return
+    title = f"Table {table.number}: {table.title}"
+    print_table(title, ["", *table.columns], table_rows(table, results, mark, "\n"), "\n".join(texts))
+    print_table("What the paper claims", CLAIM_COLUMNS, claim_rows(decisions, mark))
+    say(f"written: {target}.md, .json, .png")
