@@ -1,5 +1,6 @@
 """Speed of evaluating by prototypes, against a loop over tasks that reads the same cached, normalised features."""
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -25,6 +26,7 @@ def random_features(locations: int) -> Float[Tensor, "image location dim"]:
     return torch.randn(IMAGES, locations, DIM, generator=torch.Generator().manual_seed(0))
 
 
+@cache
 def tasks_of(config: TaskConfig) -> Tasks:
     """Tasks of 20 classes of 600 images."""
     names = tuple(str(number) for number in range(CLASSES))
