@@ -43,4 +43,9 @@ EXAMPLES = {
   implanting bench evaluate --tasks 2000 --json""",
     "bench classifier": """\
   implanting bench classifier --json""",
+    "export": """\
+  implanting export trees.safetensors --onnx trees.onnx
+  implanting export trees.safetensors --onnx trees.onnx --heat-map   with a map for each class""",
+    "bench inference": """\
+  implanting bench inference --rounds 5""",
 }
