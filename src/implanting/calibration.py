@@ -17,7 +17,7 @@ from torch import Tensor
 POWERS = torch.logspace(-1, 1, 81, dtype=torch.float64)
 """Where the power is searched: a tenth to ten, forty steps a decade."""
 
-DOUBT = 4.0
+DOUBT = 20.0
 """How many images must speak for a power ten times as large or small before it is believed (`docs/lab-log.md`)."""
 
 QUANTILES = 101
@@ -71,13 +71,12 @@ def calibrate(
     labels: Int[Tensor, " image"],
     open_set_scores: Float[Tensor, " image"],
     told_by: Literal["supports", "base"] = "supports",
-    usual: float = 1.0,
 ) -> Calibration:
-    """From what was said of images that were not fitted to; with few of them, the power stays near the usual one."""
+    """From what was said of images that were not fitted to; with few of them, the power stays near one."""
     logarithms = probabilities.double().clamp_min(1e-12).log()
     sharpened = torch.log_softmax(POWERS[:, None, None] * logarithms, dim=-1)
     loss = -sharpened.gather(2, labels[None, :, None].expand(len(POWERS), -1, 1)).sum((1, 2))
-    doubt = DOUBT * (POWERS.log10() - math.log10(usual)).square()
+    doubt = DOUBT * POWERS.log10().square()
     power = POWERS[int((loss + doubt).argmin())].item()
     return Calibration(power, tuple(few(open_set_scores.double()).tolist()), told_by)
 

@@ -133,7 +133,7 @@ def learn_implants(
     held_out = cross_fit(supports, fit, [generator_of(seed, Stream.IMPLANTS, 0)]).implants
     asked = held_out.probabilities[0].isfinite().all(-1)
     scores = open_set_score(held_out.cosines[0, asked][:, None])
-    told = calibrate(held_out.probabilities[0, asked], labels[asked], scores, usual=learned.calibration.power)
+    told = calibrate(held_out.probabilities[0, asked], labels[asked], scores)
     return dataclasses.replace(learned, calibration=told)
 
 
@@ -156,9 +156,7 @@ def learn_prototypes(
     if not chosen.any():
         return learned
     cosines = left_out_cosines(learned, torch.cat(queries), support[chosen], labels[chosen])
-    told = calibrate(
-        probabilities(classify.tau * cosines), labels[chosen], open_set_score(cosines), usual=learned.calibration.power
-    )
+    told = calibrate(probabilities(classify.tau * cosines), labels[chosen], open_set_score(cosines))
     return dataclasses.replace(learned, calibration=told)
 
 
