@@ -197,7 +197,7 @@ class BaseNetwork:
             self._quick = self.network, folded(self.network, self.image_size)
         return self._quick[1]
 
-    def to(self, device: str) -> "BaseNetwork":
+    def to(self, device: str | torch.device) -> "BaseNetwork":
         """Moved to a device, in place, as torch's modules are."""
         if self.device != torch.device(device):  # else every fit would fold again
             self._quick = None

@@ -124,6 +124,10 @@ class PretrainConfig:
     """On convolutions and class weights only, never on batch norm or tau."""
     label_smoothing: float = 0.0
     """Share of the target spread over all classes."""
+    teacher: str | None = None
+    """A finished base network of the same classes (FILE or name) whose answers are learned beside the labels."""
+    teacher_share: float = 0.5
+    """Share of the teacher's answers in what is learned, where --teacher is set; labels are the rest."""
     batch_size: int = 128
     """Images a step, over all processes together."""
     epochs: float | None = None
@@ -151,6 +155,7 @@ class PretrainConfig:
         require_seed(self.seed)
         require(0 <= self.warmup < 1, "warmup", self.warmup, "from 0 to below 1")
         require(0 <= self.label_smoothing < 1, "label_smoothing", self.label_smoothing, "from 0 to below 1")
+        require(0 <= self.teacher_share <= 1, "teacher_share", self.teacher_share, "from 0 to 1")
         require(0 <= self.shrink_share <= 1, "shrink_share", self.shrink_share, "from 0 to 1")
         require(self.pooling in get_args(Pooling), "pooling", self.pooling, f"one of {', '.join(get_args(Pooling))}")
         if self.pooling == "flatten" and self.shrink_size is not None and self.shrink_share > 0:
