@@ -33,8 +33,13 @@ Answers = Int[Tensor, "task way_query"]
 
 def answers_of(directions: Directions, tasks: Tasks, vectors: Vectors) -> Answers:
     """The most probable class of each query: softmax at each location, averaged over locations."""
-    many_locations = directions.shape[1] >= 2 * vectors.shape[1]
-    return (by_image if many_locations else by_task)(directions, tasks, vectors)
+    gather = by_image if vectors_are_smaller(directions.shape[1], vectors.shape[1]) else by_task
+    return gather(directions, tasks, vectors)
+
+
+def vectors_are_smaller(locations: int, way: int) -> bool:
+    """Whether to gather vectors rather than queries: only where they are half as large, as the steps are shorter."""
+    return locations >= 2 * way
 
 
 def by_task(directions: Directions, tasks: Tasks, vectors: Vectors) -> Answers:

@@ -28,3 +28,9 @@ def in_threads(work: Callable[[Part], Made], parts: Sequence[Part]) -> list[Made
             return list(pool.map(work, parts))
     finally:
         torch.set_num_threads(threads)
+
+
+def shares(length: int) -> list[slice]:
+    """So many items cut into a share for each of PyTorch's threads, as equal as can be; none is empty."""
+    number = max(1, min(torch.get_num_threads(), length))
+    return [slice(share * length // number, (share + 1) * length // number) for share in range(number)]

@@ -6,7 +6,7 @@ from threading import Barrier, current_thread
 import pytest
 import torch
 
-from implanting.threads import in_threads
+from implanting.threads import in_threads, shares
 
 
 @pytest.fixture(autouse=True)
@@ -63,3 +63,14 @@ def test_an_error_is_passed_on_and_the_threads_are_given_back():
     with pytest.raises(ZeroDivisionError):
         in_threads(work, [1, 0, 1])
     assert torch.get_num_threads() == 2
+
+
+def test_shares_cover_everything_once_and_are_as_equal_as_can_be():
+    assert [list(range(5)[share]) for share in shares(5)] == [[0, 1], [2, 3, 4]]
+    assert shares(1) == [slice(0, 1)]
+    torch.set_num_threads(3)
+    for length in range(1, 20):
+        parts = [list(range(length)[share]) for share in shares(length)]
+        assert [item for part in parts for item in part] == list(range(length))
+        assert len(parts) == min(3, length)
+        assert max(map(len, parts)) - min(map(len, parts)) <= 1
