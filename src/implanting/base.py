@@ -30,6 +30,7 @@ from implanting.folding import folded
 from implanting.images import Normalisation, Preprocessing
 from implanting.networks import Network
 from implanting.own_module import ImplantedModule, ModuleNetwork
+from implanting.packed import packed
 from implanting.progress import Progress, silent
 from implanting.similarity import locations
 from implanting.tail import Tail
@@ -192,9 +193,9 @@ class BaseNetwork:
 
     @property
     def quick(self) -> EmbeddingNetwork:
-        """The network that computes: a copy with batch norm folded into the convolutions, made when first needed."""
+        """The network that computes: a copy with faster convolutions and no batch norm, made when first needed."""
         if self._quick is None or self._quick[0] is not self.network:
-            self._quick = self.network, folded(self.network, self.image_size)
+            self._quick = self.network, packed(folded(self.network, self.image_size), self.image_size)
         return self._quick[1]
 
     def to(self, device: str) -> "BaseNetwork":
