@@ -123,6 +123,8 @@ class EfficientNetLite0(nn.Module):
     def __init__(self, implanted_blocks: int) -> None:
         super().__init__()
         self.dim = DIM
+        self.numbers_per_pixel = STAGES[1].expansion * STAGES[0].channels / 4
+        """Of the largest map, for each pixel of an image: the second block's expansion, at half the image's sides."""
         self.stem = Convolution(3, STEM, 3, 2)
         blocks, channels = [], STEM
         for stage in STAGES:

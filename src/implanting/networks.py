@@ -97,6 +97,8 @@ class Network(nn.Module):
         super().__init__()
         self.blocks = nn.ModuleList(blocks)
         self.dim = dim
+        self.numbers_per_pixel = blocks[0].conv1.out_channels
+        """Of the largest map, which is the first block's, for each pixel of an image."""
         self.tail = blocks[-1].tail()
 
     def forward(

@@ -112,7 +112,7 @@ class Packed:
         self.weight, self.bias, self.geometry = weight.detach(), bias, geometry
         self.activation = activation.name, activation.numbers, ""
 
-    def __call__(self, x: Maps) -> Maps:
+    def __call__(self, x: Maps) -> Tensor:
         if not self.weight.is_mkldnn:
             self.weight = torch.ops.mkldnn._reorder_convolution_weight(self.weight, *self.geometry, x.shape)
         result: Tensor = torch.ops.mkldnn._convolution_pointwise(
@@ -140,7 +140,7 @@ class SamePacked:
         self.weight, self.bias = convolution.weight.detach(), convolution.bias
         self.ways: dict[tuple[int, ...], Packed] = {}
 
-    def __call__(self, x: Maps) -> Maps:
+    def __call__(self, x: Maps) -> Tensor:
         left, right, top, bottom = padding = self.convolution.same_padding(x.shape)
         if padding not in self.ways:
             one = self.convolution
@@ -158,7 +158,7 @@ class WinogradOrPacked:
         self.weight, self.bias = transformed(convolution.weight.detach(), convolution.bias)
         self.function = activation.function
 
-    def __call__(self, x: Maps) -> Maps:
+    def __call__(self, x: Maps) -> Tensor:
         count, _, height, width = x.shape
         if count * -(-height // 2) * -(-width // 2) < WINOGRAD_TILES:
             return self.packed(x)

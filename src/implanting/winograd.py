@@ -17,8 +17,6 @@ from torch import Tensor
 TILES = 2**22
 """Numbers of transformed tiles at once, at most: 16 MiB. Larger ones leave the cache, and the memory allocator too."""
 
-Maps = Float[Tensor, "image channel height width"]
-
 
 def transformed(
     weight: Float[Tensor, "out channel 3 3"], bias: Float[Tensor, " out"] | None
@@ -32,7 +30,11 @@ def transformed(
     return products, offsets
 
 
-def convolve(x: Maps, weight: Float[Tensor, "16 channel out"], bias: Float[Tensor, "16 1 out"]) -> Maps:
+def convolve(
+    x: Float[Tensor, "image channel height width"],
+    weight: Float[Tensor, "16 channel out"],
+    bias: Float[Tensor, "16 1 out"],
+) -> Float[Tensor, "image out height width"]:
     """The convolution, with zeros around the map; `weight` and `bias` are as `transformed` gives them."""
     count, channels, height, width = x.shape
     rows, columns = -(-height // 2), -(-width // 2)
