@@ -30,6 +30,7 @@ from implanting.folding import folded
 from implanting.images import Normalisation, Preprocessing
 from implanting.networks import Network
 from implanting.own_module import ImplantedModule, ModuleNetwork
+from implanting.packed import packed
 from implanting.progress import Progress, silent
 from implanting.similarity import locations
 from implanting.tail import Tail
@@ -38,11 +39,12 @@ from implanting.trained import KIND, BaseDescription, build, load_weights, read_
 BATCH = 32
 """Images that go through the network at once, at most: with more, maps leave the processor's cache."""
 
-PIXELS = 2**18
-"""Pixels that go through the network at once, at most, unless one image has more."""
+MAP = 5 * 2**20
+"""Numbers (20 MiB) of the largest map on the way, at most, unless one image has more: beyond, memory is no longer kept
+for the next map but given back and fetched anew, which takes longer than the convolution."""
 
 EmbeddingNetwork = Network | EfficientNetLite0 | ModuleNetwork
-"""All have `tail`, `dim`, `map_size`, and `activations` beside `forward`."""
+"""All have `tail`, `dim`, `numbers_per_pixel`, `map_size`, and `activations` beside `forward`."""
 
 
 class BaseNetwork:
@@ -192,9 +194,9 @@ class BaseNetwork:
 
     @property
     def quick(self) -> EmbeddingNetwork:
-        """The network that computes: a copy with batch norm folded into the convolutions, made when first needed."""
+        """The network that computes: a copy with faster convolutions and no batch norm, made when first needed."""
         if self._quick is None or self._quick[0] is not self.network:
-            self._quick = self.network, folded(self.network, self.image_size)
+            self._quick = self.network, packed(folded(self.network, self.image_size), self.image_size)
         return self._quick[1]
 
     def to(self, device: str | torch.device) -> "BaseNetwork":
@@ -271,10 +273,16 @@ class BaseNetwork:
         return digest.hexdigest()
 
 
-def batches_of(images: UInt8[Tensor, "image height width 3"]) -> tuple[UInt8[Tensor, "batch height width 3"], ...]:
+def batches_of(
+    images: UInt8[Tensor, "image height width 3"], network: EmbeddingNetwork
+) -> tuple[UInt8[Tensor, "batch height width 3"], ...]:
     """The images in batches that are quick and small in memory, whatever the images' size."""
-    _, height, width, _ = images.shape
-    return images.split(max(1, min(BATCH, PIXELS // (height * width))))
+    return images.split(images_at_once(network, images.shape[1], images.shape[2]))
+
+
+def images_at_once(network: EmbeddingNetwork, height: int, width: int) -> int:
+    """How many images of this size go through the network together."""
+    return max(1, min(BATCH, int(MAP // (network.numbers_per_pixel * height * width))))
 
 
 @torch.inference_mode()
@@ -286,7 +294,7 @@ def embed(
     progress: Progress = silent,
 ) -> Float[Tensor, "image location dim"]:
     """phi of each image by a network that is in evaluation mode."""
-    batches = batches_of(images)
+    batches = batches_of(images, network)
     parts = [
         locations(network(normalisation(batch.to(device)))) for batch in progress(batches, "embedding", len(batches))
     ]

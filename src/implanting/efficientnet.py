@@ -12,7 +12,7 @@ the depthwise-filtered activation, all of them read by ordinary convolutions, al
 where i_0 is the implant of the block before, if that is implanted, and is added where the block is residual.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, cast
 
 import torch
@@ -56,6 +56,22 @@ STAGES = (
 )
 
 
+class SameConvolution(nn.Conv2d):
+    """A convolution that pads as TensorFlow's "SAME" does: of an odd number of rows, one less before than after."""
+
+    def forward(self, x: Images) -> Tensor:
+        return super().forward(F.pad(x, self.same_padding(x.shape)))
+
+    def same_padding(self, shape: Sequence[int]) -> tuple[int, int, int, int]:
+        """What is added left, right, top and bottom."""
+        pads: list[int] = []
+        for length, kernel, stride in zip(shape[:1:-1], self.kernel_size[::-1], self.stride[::-1], strict=True):
+            total = max(0, (-(-length // stride) - 1) * stride + kernel - length)
+            pads += [total // 2, total - total // 2]
+        left, right, top, bottom = pads
+        return left, right, top, bottom
+
+
 class Convolution(nn.Module):
     """A convolution with batch norm and, unless it is linear, ReLU6."""
 
@@ -69,22 +85,14 @@ class Convolution(nn.Module):
         linear: bool = False,
     ) -> None:
         super().__init__()
-        padding = kernel // 2 if stride == 1 else 0
-        self.conv = nn.Conv2d(channels_in, channels_out, kernel, stride, padding, groups=groups, bias=False)
+        kind, padding = (nn.Conv2d, kernel // 2) if stride == 1 else (SameConvolution, 0)
+        self.conv = kind(channels_in, channels_out, kernel, stride, padding, groups=groups, bias=False)
         self.norm = nn.BatchNorm2d(channels_out, eps=EPSILON)
+        self.activation = nn.Identity() if linear else nn.ReLU6()
         self.kernel, self.stride, self.linear = kernel, stride, linear
 
     def forward(self, x: Images) -> Tensor:
-        if self.stride > 1:
-            x = F.pad(x, (*self.padding(x.shape[3]), *self.padding(x.shape[2])))
-        x = self.norm(self.conv(x))
-        return x if self.linear else F.relu6(x)
-
-    def padding(self, length: int) -> tuple[int, int]:
-        """What TensorFlow's "SAME" adds before and after."""
-        outputs = -(-length // self.stride)
-        total = max(0, (outputs - 1) * self.stride + self.kernel - length)
-        return total // 2, total - total // 2
+        return cast(Tensor, self.activation(self.norm(self.conv(x))))
 
 
 class InvertedBlock(nn.Module):
@@ -115,6 +123,8 @@ class EfficientNetLite0(nn.Module):
     def __init__(self, implanted_blocks: int) -> None:
         super().__init__()
         self.dim = DIM
+        self.numbers_per_pixel = STAGES[1].expansion * STAGES[0].channels / 4
+        """Of the largest map, for each pixel of an image: the second block's expansion, at half the image's sides."""
         self.stem = Convolution(3, STEM, 3, 2)
         blocks, channels = [], STEM
         for stage in STAGES:

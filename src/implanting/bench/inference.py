@@ -74,12 +74,12 @@ def compare_networks(name: str, size: int, images: int, rounds: int, progress: P
 
     contestants: dict[str, Callable[[], object]] = {
         "eager": lambda: answers(as_it_stands([pixels])),
-        "eager_in_batches": lambda: answers(as_it_stands(batches_of(pixels))),
+        "eager_in_batches": lambda: answers(as_it_stands(batches_of(pixels, base.network))),
         "ours": lambda: answers(base.embed(pixels)),
     }
     if installed(*EXPORTER, RUNTIME):
         session = open_session(onnx_bytes(classifier))
-        contestants["onnxruntime"] = lambda: [run(session, batch) for batch in batches_of(pixels)]
+        contestants["onnxruntime"] = lambda: [run(session, batch) for batch in batches_of(pixels, base.network)]
     seconds = best_seconds(contestants, rounds, progress)
     expected = as_it_stands([pixels])
     return {
