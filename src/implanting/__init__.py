@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from implanting.base import BaseNetwork, load_base
-    from implanting.classifier import FewShotClassifier
     from implanting.datasets import ImageSet, read_dataset
+    from implanting.estimator import FewShotClassifier
     from implanting.evaluation import Result, evaluate
     from implanting.images import Normalisation, Preprocessing, read_folder
     from implanting.own_module import ImplantedModule
@@ -38,7 +38,7 @@ __all__ = [
 
 _HOMES = {
     "BaseNetwork": "base",
-    "FewShotClassifier": "classifier",
+    "FewShotClassifier": "estimator",
     "ImageSet": "datasets",
     "ImplantedModule": "own_module",
     "Normalisation": "images",

@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
+from implanting.adamw import AdamW
 from implanting.config import ImplantConfig
 from implanting.errors import DataError
 from implanting.implants import BaseMaps, Implants, Maps, PooledMaps, new_implants
@@ -140,15 +141,11 @@ def adapt(
         )
     constant = inner_products(phi, membership, config, groups)
     parameters = [parameter.requires_grad_() for parameter in implants.parameters()]
-    optimizer = torch.optim.AdamW(
-        parameters, lr=config.implant_learning_rate, weight_decay=config.implant_weight_decay, fused=True
-    )
+    optimizer = AdamW(parameters, config.implant_learning_rate, config.implant_weight_decay)
     for _ in range(config.implant_epochs):
         products = constant + inner_products(implants(base_maps), membership, config, groups)
         loss = leave_one_out_loss(leave_one_out_scores(products, membership, config.implant_tau), labels, queried)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        optimizer.step(torch.autograd.grad(loss, parameters))
     for parameter in parameters:
         parameter.requires_grad_(False)
     implants(base_maps, fix=True)

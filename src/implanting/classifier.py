@@ -1,6 +1,7 @@
-"""`FewShotClassifier`: a few images of each class in, a classifier out; a scikit-learn estimator.
+"""`ImageClassifier`: a few images of each class in, a classifier out.
 
 Two worlds meet here: paths, PIL images, arrays and labels of any kind outside, tensors and class numbers inside.
+The command line uses it as it is; `FewShotClassifier` is the same as a scikit-learn estimator (`estimator.py`).
 """
 
 import math
@@ -8,18 +9,16 @@ import warnings
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int, UInt8
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from implanting.base import BaseNetwork, load_base
 from implanting.calibration import open_set_score
+from implanting.classifier_file import read_classifier, save_classifier
 from implanting.config import ClassifierConfig, ImplantConfig, InferenceConfig, require
 from implanting.distributed import choose_device
 from implanting.errors import CannotRefuse, ConfigError, DataError, ImplantsKept
@@ -28,12 +27,16 @@ from implanting.images import Batch, Failure, ImageSource, decode_batches, list_
 from implanting.labels import Labels, as_labels, class_numbers, is_like
 from implanting.learning import explain, learn
 from implanting.progress import Progress, silent
+from implanting.randomness import seed_from
 from implanting.supports import fitting_of
 
 CONFIG, IMPLANTS, POOLING = ClassifierConfig(), ImplantConfig(), InferenceConfig()
 
 BATCH = 64
 """Images decoded and classified together."""
+
+Own = TypeVar("Own", bound="ImageClassifier")
+"""The class itself, or the estimator made of it."""
 
 
 @dataclass(frozen=True)
@@ -48,23 +51,10 @@ class Answer:
     open_set_score: float
 
 
-class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
-    """Classify images from a few examples of each class.
+class ImageClassifier:
+    """Classify images from a few examples of each class; parameters and what is learnt are those of FewShotClassifier.
 
-    Parameters
-    ----------
-    base : the name of a base network ("efficientnet-lite0", "fc100"), a file of `implanting pretrain`, or a BaseNetwork
-    implants : train implants on the examples: True, False, or "auto", which is where they help
-    unknown : the label to answer where an image fits no class; None always answers with a class
-    refuse : the share of images of known classes that may be answered with `unknown`
-    keep_supports : keep the examples, so that `refit` can train anew; a saved file then holds them
-    image_size : side in pixels to which images are brought; None is what the base was trained for
-    support_pooling, query_pooling : "gap", "gmp", and "dense" for queries; None is what suits the base
-    random_state : fixes the initial weights of implants
-    device : "auto" or a PyTorch device
-    implant_channels, implant_epochs, implant_learning_rate : as in `ImplantConfig`
-
-    Learnt: `classes_`, `base_`, `learned_` (prototypes, implants, calibration), and `supports_` where they are kept.
+    scikit-learn is imported only to say that nothing was fitted: it takes longer to load than PyTorch.
     """
 
     def __init__(
@@ -98,7 +88,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] #
         self.implant_epochs = implant_epochs
         self.implant_learning_rate = implant_learning_rate
 
-    def fit(self, X: Any, y: Labels, *, progress: Progress = silent) -> "FewShotClassifier":  # noqa: N803 (scikit-learn's name)
+    def fit(self: Own, X: Any, y: Labels, *, progress: Progress = silent) -> Own:  # noqa: N803 (scikit-learn's name)
         """Learn classes from images and their labels; an earlier fit is forgotten."""
         sources = list_sources(X)
         labels = as_labels(y, len(sources))
@@ -111,14 +101,21 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] #
         self._learn(base.to(str(choose_device(self.device))), size, batches, classes, class_numbers(labels, classes))
         return self
 
-    def refit(self) -> "FewShotClassifier":
+    def refit(self: Own) -> Own:
         """Train anew on the examples kept, those that were added later among them."""
-        check_is_fitted(self)
+        self.check_fitted()
         if self.supports_ is None:
             raise ConfigError("refit needs the examples, which were not kept: fit with keep_supports=True")
         images, labels = self.supports_
         self._learn(self.base_, self.size_, iter(images.split(BATCH)), self.classes_, labels)
         return self
+
+    def check_fitted(self) -> None:
+        """Refuse to answer before anything was learnt, as scikit-learn's own estimators do."""
+        if not hasattr(self, "learned_"):
+            from sklearn.exceptions import NotFittedError
+
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit(images, labels) first")
 
     def check_settings(self, classes: np.ndarray) -> None:
         """Refuse settings, or too few classes, that nothing can be learnt by."""
@@ -148,7 +145,6 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] #
             implant_learning_rate=self.implant_learning_rate,
         )
         pooling = InferenceConfig(self.support_pooling, self.query_pooling)
-        seed = int(check_random_state(self.random_state).randint(2**31))
         images = None
         if self.keep_supports:
             images = torch.cat(list(batches))
@@ -159,14 +155,14 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] #
             batches,
             labels,
             self.implants if self.implants == "auto" else bool(self.implants),
-            seed,
+            seed_from(self.random_state),
         )
         self.base_, self.size_, self.classes_ = base, size, classes
         self.supports_ = None if images is None else (images, labels)
 
-    def add_class(self, label: Hashable, images: Any) -> "FewShotClassifier":
+    def add_class(self: Own, label: Hashable, images: Any) -> Own:
         """Learn one more class; the other prototypes, and the implants, stay as they are."""
-        check_is_fitted(self)
+        self.check_fitted()
         known = self.classes_.tolist()
         if label in known:
             raise ConfigError(f"class {label!r} is there already: use add_images for further images of it")
@@ -181,9 +177,9 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] #
         self._add(sources, np.full(len(sources), label, classes.dtype), classes)
         return self._changed()
 
-    def add_images(self, images: Any, labels: Labels) -> "FewShotClassifier":
+    def add_images(self: Own, images: Any, labels: Labels) -> Own:
         """Learn from further images of classes that are there; the implants stay as they are."""
-        check_is_fitted(self)
+        self.check_fitted()
         sources = list_sources(images)
         self._add(sources, as_labels(labels, len(sources)), self.classes_)
         return self._changed()
@@ -202,9 +198,9 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] #
             self.supports_ = torch.cat([images, *kept]), torch.cat([places[numbers], added])
         self.learned_, self.classes_ = learned, classes
 
-    def remove_class(self, label: Hashable) -> "FewShotClassifier":
+    def remove_class(self: Own, label: Hashable) -> Own:
         """Forget a class; the other prototypes, and the implants, stay as they are."""
-        check_is_fitted(self)
+        self.check_fitted()
         removed = int(class_numbers(np.array([label]), self.classes_))
         if len(self.classes_) <= 2:
             raise ConfigError(f"class {label!r} cannot be removed: {len(self.classes_)} are left and two are needed")
@@ -217,7 +213,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] #
         self.classes_ = self.classes_[kept]
         return self._changed()
 
-    def _changed(self) -> "FewShotClassifier":
+    def _changed(self: Own) -> Own:
         if self.learned_.fitted.implants is not None:
             warnings.warn(
                 "the implants stay as they were trained for the earlier classes; refit() trains them anew",
@@ -242,7 +238,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] #
         self, images: Any, *, top: int = 1, skip_bad: bool = False, progress: Progress = silent
     ) -> tuple[list[Answer], list[Failure]]:
         """For each image its class, the `top` most probable ones and its open-set score; and what did not decode."""
-        check_is_fitted(self)
+        self.check_fitted()
         sources = list_sources(images)
         answers, failures = [], []
         for batch in decoded(sources, self.size_, progress, "classifying", skip_bad):
@@ -259,7 +255,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] #
     def _classified(
         self, images: Any, progress: Progress
     ) -> tuple[Float[Tensor, "image way"], Float[Tensor, " image"]]:
-        check_is_fitted(self)
+        self.check_fitted()
         batches = decoded(list_sources(images), self.size_, progress, "classifying")
         parts = [self._scored(batch.images) for batch in batches]
         empty = torch.empty(0, len(self.classes_)), torch.empty(0)
@@ -311,7 +307,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] #
 
         `kind` is the cosine with the class, or its softmax map; `finer` runs the network at so many times its size.
         """
-        check_is_fitted(self)
+        self.check_fitted()
         require(top >= 1, "top", top, "1 or more")
         require(finer >= 1, "finer", finer, "1 or more")
         if label is not None:
@@ -321,26 +317,18 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] #
 
     def save(self, path: str | Path, *, slim: bool = False) -> None:
         """Write the classifier as one safe file; a slim one refers to its base network instead of holding it."""
-        from implanting.classifier_file import save_classifier
-
-        check_is_fitted(self)
+        self.check_fitted()
         save_classifier(self, Path(path), slim)
 
     @classmethod
     def load(
-        cls, path: str | Path, *, base: str | Path | BaseNetwork | None = None, device: str = "auto"
-    ) -> "FewShotClassifier":
+        cls: type[Own], path: str | Path, *, base: str | Path | BaseNetwork | None = None, device: str = "auto"
+    ) -> Own:
         """The classifier of a file; a slim one finds its base by name, or takes the one given."""
-        from implanting.classifier_file import load_classifier
-
-        return load_classifier(Path(path), base, device)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.three_d_array = True
-        tags.input_tags.string = True
-        return tags
+        settings, learnt = read_classifier(Path(path), base, device)
+        classifier = cls(**settings)
+        vars(classifier).update(learnt)
+        return classifier
 
 
 def decoded(

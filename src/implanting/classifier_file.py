@@ -24,7 +24,7 @@ from implanting.learning import Learned
 from implanting.supports import Fitted
 
 if TYPE_CHECKING:
-    from implanting.classifier import FewShotClassifier
+    from implanting.classifier import ImageClassifier
 
 KIND = "classifier"
 """What the file of a classifier calls itself."""
@@ -38,7 +38,7 @@ SETTINGS = (
 Tensors = dict[str, Tensor]
 
 
-def save_classifier(classifier: "FewShotClassifier", path: Path, slim: bool) -> None:
+def save_classifier(classifier: "ImageClassifier", path: Path, slim: bool) -> None:
     """Write a fitted classifier; a slim file refers to its base network."""
     learned, base = classifier.learned_, classifier.base_
     described, base_tensors = (None, {}) if slim else base_document(base)
@@ -80,7 +80,7 @@ def plain_labels(classes: np.ndarray) -> list[Any]:
     return classes.tolist()
 
 
-def plain_settings(classifier: "FewShotClassifier") -> dict[str, Any]:
+def plain_settings(classifier: "ImageClassifier") -> dict[str, Any]:
     """Parameters as JSON has them; a source of random numbers other than a seed is not kept."""
     settings = {name: getattr(classifier, name) for name in SETTINGS}
     plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in settings.items()}
@@ -89,12 +89,10 @@ def plain_settings(classifier: "FewShotClassifier") -> dict[str, Any]:
     return plain if isinstance(plain["random_state"], int) else {**plain, "random_state": None}
 
 
-def load_classifier(
+def read_classifier(
     path: Path, base: str | Path | BaseNetwork | None = None, device: str = "auto"
-) -> "FewShotClassifier":
-    """The classifier of a file, ready to predict."""
-    from implanting.classifier import FewShotClassifier
-
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The parameters of a saved classifier, and what it had learnt: all that makes it ready to predict."""
     computing_on = str(choose_device(device))
     document, tensors = read_checkpoint(path, KIND)
     try:
@@ -102,19 +100,22 @@ def load_classifier(
             raise CheckpointError(f"{path} is damaged: what was learned is not what was saved; copy it anew")
         network = find_base(path, document["base"], part("base", tensors), base).to(computing_on)
         named = base or document["base"]["found_as"] or network
-        classifier = FewShotClassifier(base=named, device=device, **document["settings"])
-        classifier.base_, classifier.size_ = network, int(document["image_size"])
-        classifier.classes_ = np.array(document["classes"], dtype=document["dtype"])
-        classifier.learned_ = learned_from(network, document, tensors)
-        supports = part("supports", tensors)
-        classifier.supports_ = (supports["images"], supports["labels"]) if supports else None
+        kept, supports = document["settings"], part("supports", tensors)
+        if strange := kept.keys() - set(SETTINGS):
+            raise ValueError(f"there is no setting {min(strange)}")
+        return {"base": named, "device": device, **kept}, {
+            "base_": network,
+            "size_": int(document["image_size"]),
+            "classes_": np.array(document["classes"], dtype=document["dtype"]),
+            "learned_": learned_from(network, document, tensors),
+            "supports_": (supports["images"], supports["labels"]) if supports else None,
+        }
     except ImplantingError:  # says what is wrong already
         raise
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise CheckpointError(
             f"{path} is damaged: its description and its tensors do not fit ({error!r}); copy it anew or fit again"
         ) from error
-    return classifier
 
 
 def learned_from(base: BaseNetwork, document: Mapping[str, Any], tensors: Tensors) -> Learned:
@@ -172,7 +173,7 @@ def part(name: str, tensors: Mapping[str, Tensor]) -> Tensors:
     return {key.removeprefix(f"{name}."): value for key, value in tensors.items() if key.startswith(f"{name}.")}
 
 
-def describe_classifier(classifier: "FewShotClassifier") -> dict[str, str]:
+def describe_classifier(classifier: "ImageClassifier") -> dict[str, str]:
     """What people want to know first."""
     learned, names = classifier.learned_, list(map(str, classifier.classes_.tolist()))
     counts = learned.counts.tolist()

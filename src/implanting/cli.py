@@ -5,10 +5,12 @@ by Ctrl-C; 141 nobody reads the output any more. Results go to stdout, progress 
 """
 
 import errno
+import gc
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from types import ModuleType
 
 from implanting import __version__
 from implanting.commands.streams import abandon_output, one_line, prepare_streams
@@ -89,7 +91,21 @@ def run(given: list[str]) -> int:
         raise ImplantingError(f"'{verb}' is no verb; choose one of: {', '.join(VERBS)}")
     if any("\0" in argument for argument in rest):
         raise ImplantingError("an argument holds a NUL byte, which no path can: check what made it")
-    return int(import_module(f"implanting.commands.{verb}").main(rest))
+    return int(module_of(verb).main(rest))
+
+
+def module_of(verb: str) -> ModuleType:
+    """Where a verb lives.
+
+    What imports make stays until the process ends. So the garbage collector need not look at it, neither now nor at the
+    end, which spares a short command a quarter of its time.
+    """
+    gc.disable()
+    try:
+        return import_module(f"implanting.commands.{verb}")
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def refuse(message: str) -> int:

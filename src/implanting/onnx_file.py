@@ -19,7 +19,7 @@ from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from implanting import __version__
-from implanting.classifier import FewShotClassifier
+from implanting.classifier import ImageClassifier
 from implanting.classifier_file import plain_labels
 from implanting.errors import ExportError, MissingExtra
 from implanting.exported import ExportedClassifier
@@ -48,7 +48,7 @@ def require_exporter() -> None:
         raise MissingExtra(f"exporting needs the packages {' and '.join(EXPORTER)}: pip install 'implanting[export]'")
 
 
-def onnx_bytes(classifier: FewShotClassifier, heat_map: bool = False) -> bytes:
+def onnx_bytes(classifier: ImageClassifier, heat_map: bool = False) -> bytes:
     """The content of an ONNX file that holds all of a fitted classifier."""
     require_exporter()
     module = ExportedClassifier(classifier.learned_, classifier.size_, heat_map).eval()
@@ -71,7 +71,7 @@ def onnx_bytes(classifier: FewShotClassifier, heat_map: bool = False) -> bytes:
     return program.model_proto.SerializeToString()
 
 
-def metadata(classifier: FewShotClassifier) -> dict[str, str]:
+def metadata(classifier: ImageClassifier) -> dict[str, str]:
     """What a program needs to know beside the graph, as text; classes and the label for none of them as JSON."""
     return {
         "classes": json.dumps(plain_labels(classifier.classes_), ensure_ascii=False),
@@ -121,7 +121,7 @@ def open_session(content: bytes) -> "onnxruntime.InferenceSession":
     return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
 
-def check(content: bytes, classifier: FewShotClassifier, images: UInt8[Tensor, "image size size 3"]) -> Agreement:
+def check(content: bytes, classifier: ImageClassifier, images: UInt8[Tensor, "image size size 3"]) -> Agreement:
     """Run images, all together and one alone, through both; raises where probabilities differ too much."""
     session = open_session(content)
     expected = classifier.predict_proba(images.numpy())

@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.validation import validate_data
 
 from implanting.base import BaseNetwork
-from implanting.classifier import FewShotClassifier
+from implanting.estimator import FewShotClassifier
 from implanting.progress import Progress
 from toys import coloured
 

@@ -16,8 +16,8 @@ from sklearn.exceptions import NotFittedError
 
 from implanting.base import BaseNetwork
 from implanting.calibration import Calibration
-from implanting.classifier import FewShotClassifier
 from implanting.errors import CannotRefuse, ConfigError, DataError, ImageError, ImplantingError, ImplantsKept
+from implanting.estimator import FewShotClassifier
 from implanting.labels import Labels
 from toys import coloured, noise
 

@@ -14,8 +14,8 @@ from safetensors.torch import load_file
 
 from implanting.base import BaseNetwork, load_base
 from implanting.checkpoint import FORMAT, KEY, read_checkpoint, write_checkpoint
-from implanting.classifier import FewShotClassifier
 from implanting.errors import CheckpointError, ConfigError
+from implanting.estimator import FewShotClassifier
 from toys import coloured, noise, write_trained_base
 
 SHADES = coloured(classes=4, per_class=6, size=32, seed=1, prefix="shade")

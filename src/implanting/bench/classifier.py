@@ -15,15 +15,15 @@ from PIL import Image
 
 from implanting.base import BaseNetwork
 from implanting.bench.timing import best_seconds
-from implanting.classifier import BATCH, FewShotClassifier
+from implanting.classifier import BATCH, ImageClassifier
 from implanting.progress import Progress, silent
 
+# As `implanting predict` does it, torch first: the garbage collector is off while modules are loaded.
 COLD = """
-import time; began = time.perf_counter()
-import torch; imported = time.perf_counter()
-from implanting.classifier import FewShotClassifier; ours = time.perf_counter()
-import sys
-classifier = FewShotClassifier.load(sys.argv[1]); loaded = time.perf_counter()
+import gc, sys, time; began = time.perf_counter()
+gc.disable(); import torch; imported = time.perf_counter()
+from implanting.cli import module_of; predict = module_of("predict"); ours = time.perf_counter()
+classifier = predict.ImageClassifier.load(sys.argv[1]); loaded = time.perf_counter()
 classifier.predict([sys.argv[2]]); predicted = time.perf_counter()
 print(imported - began, ours - imported, loaded - ours, predicted - loaded)
 """
@@ -40,15 +40,15 @@ def fitting(base: BaseNetwork, rounds: int, progress: Progress = silent) -> dict
     """Seconds to fit 5 classes of 5 images, decoding aside, with implants and by prototypes; and to add a class."""
     images, labels = images_of(base, 25), np.arange(5).repeat(5)
     new = images_of(base, 5, seed=1)
-    fitted = FewShotClassifier(base, implants=False).fit(images, labels)
+    fitted = ImageClassifier(base, implants=False).fit(images, labels)
 
     def add() -> None:
         fitted.add_class(5, new)
         fitted.remove_class(5)
 
     contestants: dict[str, Callable[[], object]] = {
-        "with implants": lambda: FewShotClassifier(base, implants=True).fit(images, labels),
-        "by prototypes": lambda: FewShotClassifier(base, implants=False).fit(images, labels),
+        "with implants": lambda: ImageClassifier(base, implants=True).fit(images, labels),
+        "by prototypes": lambda: ImageClassifier(base, implants=False).fit(images, labels),
         "adding a class of 5": add,
     }
     return best_seconds(contestants, rounds, progress)
@@ -57,7 +57,7 @@ def fitting(base: BaseNetwork, rounds: int, progress: Progress = silent) -> dict
 def many_classes(base: BaseNetwork, classes: int, images: int, rounds: int, progress: Progress) -> dict[str, Any]:
     """Predicting many images among many classes, against the bare network on the same batches; and its memory."""
     some = images_of(base, 20 * BATCH)
-    fitted = FewShotClassifier(base, implants=False)
+    fitted = ImageClassifier(base, implants=False)
     began = time.perf_counter()
     fitted.fit(images_of(base, 5 * classes), np.arange(classes).repeat(5))
     seconds_to_fit = time.perf_counter() - began
@@ -93,7 +93,7 @@ def cold_start(base: BaseNetwork, rounds: int) -> dict[str, float]:
     """One image predicted by a fresh process: how its seconds divide; the best of several."""
     with tempfile.TemporaryDirectory() as folder:
         file, image = Path(folder, "classifier.safetensors"), Path(folder, "image.png")
-        FewShotClassifier(base, implants=False).fit(images_of(base, 10), np.arange(2).repeat(5)).save(file)
+        ImageClassifier(base, implants=False).fit(images_of(base, 10), np.arange(2).repeat(5)).save(file)
         Image.fromarray(images_of(base, 1)[0]).save(image)
         runs = [cold_run(file, image) for _ in range(rounds)]
     return min(runs, key=lambda run: run["all"])

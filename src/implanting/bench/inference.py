@@ -19,7 +19,7 @@ from implanting.base import BaseNetwork, batches_of, load_base
 from implanting.bench.timing import best_seconds
 from implanting.bundled import IMAGENET
 from implanting.calibration import UNKNOWN
-from implanting.classifier import FewShotClassifier, decoded
+from implanting.classifier import ImageClassifier, decoded
 from implanting.config import NetworkConfig, PretrainConfig
 from implanting.images import ImageSource, Normalisation, Preprocessing, decode, resize
 from implanting.inference import PrototypeClassifier
@@ -45,12 +45,12 @@ def bench_base(name: str, size: int) -> BaseNetwork:
     return BaseNetwork(network, preprocessing, name=name, pooling="dense", tau=10.0)
 
 
-def bench_classifier(name: str, size: int) -> FewShotClassifier:
+def bench_classifier(name: str, size: int) -> ImageClassifier:
     """A classifier of a few classes on that network, its prototypes drawn."""
     base = bench_base(name, size)
     prototypes = torch.randn(1, WAY, base.network.dim, generator=torch.Generator().manual_seed(0))
     fitted = Fitted(prototypes, PrototypeClassifier("gap", "gap", base.tau))
-    classifier = FewShotClassifier(base)
+    classifier = ImageClassifier(base)
     classifier.base_, classifier.size_, classifier.classes_ = base, size, np.arange(WAY)
     classifier.learned_, classifier.supports_ = Learned(base, fitted, torch.ones(WAY).long(), UNKNOWN), None
     return classifier

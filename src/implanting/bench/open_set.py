@@ -9,7 +9,7 @@ from sklearn.metrics import roc_auc_score
 
 from implanting.base import BaseNetwork
 from implanting.calibration import UNKNOWN, calibration_error
-from implanting.classifier import FewShotClassifier
+from implanting.classifier import ImageClassifier
 from implanting.config import TaskConfig
 from implanting.datasets import ImageSet
 from implanting.evaluation import Estimate
@@ -29,7 +29,7 @@ def compare(
     figures: dict[str, list[float]] = {name: [] for name in ("score", "max_probability", "refused", "unknown_refused")}
     raw, calibrated = [], []
     for support, query in progress(zip(drawn.support, drawn.query, strict=True), f"{shot}-shot tasks", tasks):
-        classifier = FewShotClassifier(base, unknown=-1, refuse=REFUSE)
+        classifier = ImageClassifier(base, unknown=-1, refuse=REFUSE)
         classifier.fit(image_set.images[support[:KNOWN].flatten()].numpy(), np.arange(KNOWN).repeat(shot))
         images = image_set.images[query.flatten()].numpy()
         scores, sharpened = classifier.open_set_score(images), torch.from_numpy(classifier.predict_proba(images))

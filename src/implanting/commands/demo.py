@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from implanting.base import BaseNetwork
-from implanting.classifier import FewShotClassifier
+from implanting.classifier import ImageClassifier
 from implanting.commands.parsing import parse
 from implanting.config import Pooling, PretrainConfig, RunConfig
 from implanting.console import TrainingDisplay, print_json, print_table, say, show_progress
@@ -104,7 +104,7 @@ def draw_heat_map(base: BaseNetwork, novel_images: ImageSet, command: Demo) -> N
     indices = novel_images.indices_by_class()
     support = torch.cat([images[:HEAT_MAP_SHOT] for images in indices])
     labels = [novel_images.class_names[label] for label in novel_images.labels[support].tolist()]
-    classifier = FewShotClassifier(base, random_state=command.seed, device=command.run.device)
+    classifier = ImageClassifier(base, random_state=command.seed, device=command.run.device)
     classifier.fit(novel_images.images[support].numpy(), labels)
     digit = novel_images.images[indices[-1][HEAT_MAP_SHOT]].numpy()  # the first that is no example
     classifier.explain(digit, top=3, finer=2).save(command.heat_map)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import tyro
 
-from implanting.classifier import FewShotClassifier
+from implanting.classifier import ImageClassifier
 from implanting.commands.parsing import parse
 from implanting.config import RunConfig, require
 from implanting.console import print_text
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
     require(command.finer >= 1, "finer", command.finer, "1 or more")
     picture_format(command.out)
     set_threads(command.run.threads)
-    classifier = FewShotClassifier.load(command.file, base=command.base, device=command.run.device)
+    classifier = ImageClassifier.load(command.file, base=command.base, device=command.run.device)
     label = None if command.label is None else from_text(command.label, classifier.classes_)
     explanation = classifier.explain(command.image, label, top=command.top, kind=command.kind, finer=command.finer)
     explanation.save(command.out)

@@ -13,7 +13,7 @@ import tyro
 
 from implanting import __version__
 from implanting.checkpoint import write_atomically
-from implanting.classifier import FewShotClassifier, decoded
+from implanting.classifier import ImageClassifier, decoded
 from implanting.commands.parsing import parse
 from implanting.config import RunConfig
 from implanting.console import print_document, print_text, say
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str]) -> int:
     check_place(out)
     set_threads(command.run.threads)
     began = time.monotonic()
-    classifier = FewShotClassifier.load(command.file, base=command.base)
+    classifier = ImageClassifier.load(command.file, base=command.base)
     content = onnx_bytes(classifier, command.heat_map)
     agreement = checked(command, classifier, content)
     write_atomically(out, content)
@@ -68,7 +68,7 @@ def check_place(path: Path) -> None:
         raise ConfigError(f"--onnx {path} cannot be written: its folder is missing or read-only; name another place")
 
 
-def checked(command: Export, classifier: FewShotClassifier, content: bytes) -> Agreement | None:
+def checked(command: Export, classifier: ImageClassifier, content: bytes) -> Agreement | None:
     """What onnxruntime says of the images named, or of photos that are at hand; None where it is missing."""
     if not installed(RUNTIME):
         say("the graph is not checked, since onnxruntime is not installed: pip install 'implanting[export]'")
@@ -84,7 +84,7 @@ def show(
     command: Export,
     out: Path,
     content: bytes,
-    classifier: FewShotClassifier,
+    classifier: ImageClassifier,
     agreement: Agreement | None,
     seconds: float,
 ) -> None:

@@ -12,7 +12,7 @@ import tyro
 
 from implanting import __version__
 from implanting.checkpoint import check_destination
-from implanting.classifier import FewShotClassifier
+from implanting.classifier import ImageClassifier
 from implanting.commands.parsing import parse
 from implanting.config import ClassifierConfig, RunConfig
 from implanting.console import print_document, print_table, say, show_progress
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def learned(command: Fit) -> FewShotClassifier:
+def learned(command: Fit) -> ImageClassifier:
     """The classifier to save."""
     if command.photos is not None and command.start is None:
         return fresh(command, command.photos)
@@ -85,21 +85,21 @@ def learned(command: Fit) -> FewShotClassifier:
     raise ConfigError("name either a folder of photos or a classifier to change (--from FILE), not both")
 
 
-def fresh(command: Fit, photos: Path) -> FewShotClassifier:
+def fresh(command: Fit, photos: Path) -> ImageClassifier:
     """A classifier of a folder's classes."""
     found = inspect_folder(photos, skip_bad=command.skip_bad, progress=show_progress)
     for remark in found.remarks():
         say(f"{photos}: {remark}")
     settings = {item.name: getattr(command.classifier, item.name) for item in dataclasses.fields(command.classifier)}
-    classifier = FewShotClassifier(**settings, random_state=command.seed, device=command.run.device)
+    classifier = ImageClassifier(**settings, random_state=command.seed, device=command.run.device)
     return classifier.fit(found.paths, found.labels, progress=show_progress)
 
 
-def changed(command: Fit, start: Path) -> FewShotClassifier:
+def changed(command: Fit, start: Path) -> ImageClassifier:
     """A saved classifier with classes added and removed."""
     default = ClassifierConfig()
     base = command.classifier.base if command.classifier.base != default.base else None
-    classifier = FewShotClassifier.load(start, base=base, device=command.run.device)
+    classifier = ImageClassifier.load(start, base=base, device=command.run.device)
     change_settings(classifier, command.classifier)
     with warnings.catch_warnings(action="ignore", category=ImplantsKept):  # said below, in the words of this command
         for text in command.add:
@@ -119,7 +119,7 @@ def changed(command: Fit, start: Path) -> FewShotClassifier:
     return classifier
 
 
-def change_settings(classifier: FewShotClassifier, given: ClassifierConfig) -> None:
+def change_settings(classifier: ImageClassifier, given: ClassifierConfig) -> None:
     """Settings that differ from the defaults, where a fitted classifier can take them on."""
     default = ClassifierConfig()
     for item in dataclasses.fields(given):
@@ -128,13 +128,11 @@ def change_settings(classifier: FewShotClassifier, given: ClassifierConfig) -> N
             continue
         if name in ("keep_supports", "image_size"):
             raise ConfigError(f"--{name.replace('_', '-')} cannot be changed afterwards: fit again from the photos")
-        classifier.set_params(**{name: value})
+        setattr(classifier, name, value)
     classifier.check_settings(classifier.classes_)
 
 
-def class_and_images(
-    classifier: FewShotClassifier, flag: str, text: str, skip_bad: bool
-) -> tuple[Hashable, list[Path]]:
+def class_and_images(classifier: ImageClassifier, flag: str, text: str, skip_bad: bool) -> tuple[Hashable, list[Path]]:
     """A class and its images, from CLASS=IMAGES."""
     name, separator, images = text.partition("=")
     if not (name and separator and images):
@@ -148,7 +146,7 @@ def class_and_images(
     return from_text(name, classifier.classes_), [path for at, path in enumerate(paths) if at not in left_out]
 
 
-def show(command: Fit, classifier: FewShotClassifier, seconds: float) -> None:
+def show(command: Fit, classifier: ImageClassifier, seconds: float) -> None:
     """What was learned."""
     counts = classifier.learned_.counts.tolist()
     implants = classifier.learned_.fitted.implants is not None

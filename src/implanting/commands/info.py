@@ -10,7 +10,7 @@ import tyro
 
 from implanting.base import BaseNetwork, base_document, load_base
 from implanting.checkpoint import FORMAT, kind_of
-from implanting.classifier import FewShotClassifier
+from implanting.classifier import ImageClassifier
 from implanting.classifier_file import KIND as CLASSIFIER
 from implanting.classifier_file import describe_classifier
 from implanting.commands.parsing import parse
@@ -43,13 +43,13 @@ def main(arguments: Sequence[str]) -> int:
     if command.file is None:
         raise ConfigError("nothing to describe: name a file, or ask for --recipes")
     if kind_of(command.file) == CLASSIFIER:
-        show_classifier(command, FewShotClassifier.load(command.file, base=command.base))
+        show_classifier(command, ImageClassifier.load(command.file, base=command.base))
     else:
         show_base(command, load_base(command.file))
     return 0
 
 
-def show_classifier(command: Info, classifier: FewShotClassifier) -> None:
+def show_classifier(command: Info, classifier: ImageClassifier) -> None:
     """What a classifier is, and its base network."""
     facts, base = describe_classifier(classifier), classifier.base_
     if command.json:

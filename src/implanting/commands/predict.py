@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import tyro
 
 from implanting import __version__
-from implanting.classifier import Answer, FewShotClassifier
+from implanting.classifier import Answer, ImageClassifier
 from implanting.commands.parsing import parse
 from implanting.config import RunConfig, require
 from implanting.console import print_document, print_table, print_text, say, show_progress, telling_warnings
@@ -57,9 +57,12 @@ def main(arguments: Sequence[str]) -> int:
     set_threads(command.run.threads)
     paths = find_images(command.images, command.skip_bad)
     began = time.monotonic()
-    classifier = FewShotClassifier.load(command.file, base=command.base, device=command.run.device)
-    overrides = {"unknown": command.unknown, "refuse": command.refuse}
-    classifier.set_params(**{name: value for name, value in overrides.items() if value is not None})
+    classifier = ImageClassifier.load(command.file, base=command.base, device=command.run.device)
+    if command.unknown is not None:
+        classifier.unknown = command.unknown
+    if command.refuse is not None:
+        classifier.refuse = command.refuse
+    classifier.check_settings(classifier.classes_)
     with telling_warnings(CannotRefuse):
         answers, failures = classifier.answers(
             paths, top=command.top, skip_bad=command.skip_bad, progress=show_progress

@@ -11,7 +11,7 @@ import numpy as np
 import tyro
 
 from implanting import __version__
-from implanting.classifier import Answer, FewShotClassifier
+from implanting.classifier import Answer, ImageClassifier
 from implanting.commands.parsing import parse
 from implanting.config import RunConfig, require
 from implanting.console import print_document, print_table, say, show_progress
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
         raise ConfigError(f"--report {command.report}: the name of a report ends in .html")
     set_threads(command.run.threads)
     began = time.monotonic()
-    classifier = FewShotClassifier.load(command.file, base=command.base)
+    classifier = ImageClassifier.load(command.file, base=command.base)
     found = inspect_folder(command.labelled, skip_bad=command.skip_bad, progress=show_progress)
     for remark in found.remarks():
         say(f"{command.labelled}: {remark}")
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def score_of(classifier: FewShotClassifier, labels: Sequence[Any], answers: Sequence[Answer]) -> Score:
+def score_of(classifier: ImageClassifier, labels: Sequence[Any], answers: Sequence[Answer]) -> Score:
     """True and given classes by number; what is no class of the classifier is "none of these"."""
     numbers = {label: number for number, label in enumerate(classifier.classes_.tolist())}
     if not any(label in numbers for label in labels):
@@ -87,7 +87,7 @@ def score_of(classifier: FewShotClassifier, labels: Sequence[Any], answers: Sequ
 
 def report_of(
     command: ScoreCommand,
-    classifier: FewShotClassifier,
+    classifier: ImageClassifier,
     score: Score,
     labels: Sequence[Any],
     answers: Sequence[Answer],
@@ -115,7 +115,7 @@ def report_of(
     )
 
 
-def shown_image(classifier: FewShotClassifier, label: Any, answer: Answer) -> Shown:
+def shown_image(classifier: ImageClassifier, label: Any, answer: Answer) -> Shown:
     """Where the image looks like the class it was given, and like the true one or the next best."""
     explanation = classifier.explain(answer.source, top=len(classifier.classes_))
     named = dataclasses.replace(explanation, classes=tuple(map(str, explanation.classes)))
