@@ -19,11 +19,12 @@ from implanting.bundled import (
     IMAGENET_PREPROCESSING,
     IMAGENET_TAU,
     fc100_file,
+    imagenet_calibrations,
     imagenet_weights,
 )
 from implanting.checkpoint import read_checkpoint
 from implanting.classifiers import CosineClassifier
-from implanting.config import IMPLANTED_BLOCKS, DataConfig, Pooling
+from implanting.config import IMPLANTED_BLOCKS, VIEWS, DataConfig, Pooling
 from implanting.efficientnet import EfficientNetLite0, build_lite0, renamed
 from implanting.errors import CheckpointError, ConfigError
 from implanting.folding import folded
@@ -40,6 +41,12 @@ BATCH = 32
 
 PIXELS = 2**18
 """Pixels that go through the network at once, at most, unless one image has more."""
+
+PHOTO_SIZES = {32: 48}
+"""Where a larger image serves better at another side than the trained one: by trained side (`docs/lab-log.md`)."""
+
+FEW_SHOTS = 3
+"""With fewer supports a class, prototypes of photos average all views of each support (`docs/lab-log.md`)."""
 
 EmbeddingNetwork = Network | EfficientNetLite0 | ModuleNetwork
 """All have `tail`, `dim`, `map_size`, and `activations` beside `forward`."""
@@ -179,6 +186,27 @@ class BaseNetwork:
     def implants_from_shots(self) -> int:
         """With how many supports a class implants help: of FC100's validation classes, or else of flower photos."""
         return 2 if self.description is not None else 5
+
+    @property
+    def photo_size(self) -> int:
+        """The side at which it sees images that are as large or larger, as validation showed."""
+        trained = min(self.image_size)
+        if self.description is None or self.pooling == "flatten":
+            return trained
+        return PHOTO_SIZES.get(trained, trained)
+
+    def support_views(self, shots: int) -> int:
+        """How many views of each support a prototype averages by default, with so many supports a class."""
+        return VIEWS if isinstance(self.network, EfficientNetLite0) and shots < FEW_SHOTS else 1
+
+    @property
+    def calibrations(self) -> Mapping[int, Mapping[str, Any]]:
+        """How sure it may be of classes with so many supports, as its validation images told; may be empty."""
+        if isinstance(self.network, EfficientNetLite0):
+            scale = IMAGENET_TAU / self.tau  # powers were chosen with that tau
+            stored = imagenet_calibrations().items()
+            return {shots: {**document, "power": scale * document["power"]} for shots, document in stored}
+        return {1: self.training["calibration"]} if self.training.get("calibration") else {}
 
     @property
     def finished(self) -> bool:

@@ -5,8 +5,12 @@ is checked by its hash and read as plain tensors.
 """
 
 import hashlib
+import json
+from collections.abc import Mapping
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -35,6 +39,8 @@ IMAGENET_TAU = 44.7
 IMAGENET_POOLING: Pooling = "gap"
 """How it was trained, and better at test than dense queries on these flowers."""
 
+BASES = Path(__file__).parent / "bases"
+
 
 def imagenet_weights() -> dict[str, Tensor]:
     """The published weights of EfficientNet-Lite0, by their published names."""
@@ -54,9 +60,16 @@ def imagenet_weights() -> dict[str, Tensor]:
     return weights
 
 
+@cache
+def imagenet_calibrations() -> Mapping[int, Mapping[str, Any]]:
+    """How sure prototypes of one and of two images a class may be, as the same flowers told it."""
+    stored = json.loads((BASES / "efficientnet-lite0.json").read_text())
+    return {int(shots): document for shots, document in stored["calibrations"].items()}
+
+
 def fc100_file() -> Path:
     """The base network of FC100 that comes with this package."""
-    path = Path(__file__).parent / "bases" / "fc100.safetensors"
+    path = BASES / "fc100.safetensors"
     if not path.is_file():
         raise CheckpointError(
             f"the base '{FC100}' is not part of this installation ({path} is missing): install implanting anew, or "
