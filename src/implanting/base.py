@@ -25,7 +25,7 @@ from implanting.bundled import (
 from implanting.checkpoint import read_checkpoint
 from implanting.classifiers import CosineClassifier
 from implanting.config import IMPLANTED_BLOCKS, VIEWS, DataConfig, Pooling
-from implanting.efficientnet import EfficientNetLite0, build_lite0, renamed
+from implanting.efficientnet import WEAK, EfficientNetLite0, build_lite0, renamed
 from implanting.errors import CheckpointError, ConfigError
 from implanting.folding import folded
 from implanting.images import Normalisation, Preprocessing
@@ -294,6 +294,8 @@ class BaseNetwork:
         digest = hashlib.sha256(repr(self.normalisation).encode())
         if isinstance(self.network, ModuleNetwork):
             digest.update(repr(self.network).encode())  # the same weights may serve other modules
+        if isinstance(self.network, EfficientNetLite0):
+            digest.update(repr(WEAK).encode())  # phi is not the published map
         for name, value in self.tensors.items():
             digest.update(name.encode() + value.cpu().contiguous().numpy().tobytes())
         return digest.hexdigest()

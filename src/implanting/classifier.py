@@ -58,7 +58,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] #
     unknown : the label to answer where an image fits no class; None always answers with a class
     refuse : the share of images of known classes that may be answered with `unknown`
     keep_supports : keep the examples, so that `refit` can train anew; a saved file then holds them
-    image_size : side in pixels to which images are brought; None is what the base was trained for
+    image_size : side in pixels to which images are brought; None is what suits the base and these images
     support_pooling, query_pooling : "gap", "gmp", and "dense" for queries; None is what suits the base
     random_state : fixes the initial weights of implants
     device : "auto" or a PyTorch device
@@ -345,7 +345,7 @@ class FewShotClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc] #
 
 
 def suited_size(base: BaseNetwork, sources: list[ImageSource]) -> int:
-    """The side in pixels at which a base sees images like most of these: larger ones may do better than it was trained."""
+    """The side in pixels to bring images like these to: the trained one, or that for photos where most are so large."""
     if base.photo_size == min(base.image_size):
         return base.photo_size
     sides = sorted(min(stored_size(source)) for source in sources)
