@@ -19,12 +19,13 @@ from implanting.bundled import (
     IMAGENET_PREPROCESSING,
     IMAGENET_TAU,
     fc100_file,
+    imagenet_calibrations,
     imagenet_weights,
 )
 from implanting.checkpoint import read_checkpoint
 from implanting.classifiers import CosineClassifier
-from implanting.config import IMPLANTED_BLOCKS, DataConfig, Pooling
-from implanting.efficientnet import EfficientNetLite0, build_lite0, renamed
+from implanting.config import IMPLANTED_BLOCKS, VIEWS, DataConfig, Pooling
+from implanting.efficientnet import WEAK, EfficientNetLite0, build_lite0, renamed
 from implanting.errors import CheckpointError, ConfigError
 from implanting.folding import folded
 from implanting.images import Normalisation, Preprocessing
@@ -42,6 +43,12 @@ BATCH = 32
 MAP = 5 * 2**20
 """Numbers (20 MiB) of the largest map on the way, at most, unless one image has more: beyond, memory is no longer kept
 for the next map but given back and fetched anew, which takes longer than the convolution."""
+
+PHOTO_SIZES = {32: 48}
+"""Where a larger image serves better at another side than the trained one: by trained side (`docs/lab-log.md`)."""
+
+FEW_SHOTS = 3
+"""With fewer supports a class, prototypes of photos average all views of each support (`docs/lab-log.md`)."""
 
 EmbeddingNetwork = Network | EfficientNetLite0 | ModuleNetwork
 """All have `tail`, `dim`, `numbers_per_pixel`, `map_size`, and `activations` beside `forward`."""
@@ -183,6 +190,27 @@ class BaseNetwork:
         return 2 if self.description is not None else 5
 
     @property
+    def photo_size(self) -> int:
+        """The side at which it sees images that are as large or larger, as validation showed."""
+        trained = min(self.image_size)
+        if self.description is None or self.pooling == "flatten":
+            return trained
+        return PHOTO_SIZES.get(trained, trained)
+
+    def support_views(self, shots: int) -> int:
+        """How many views of each support a prototype averages by default, with so many supports a class."""
+        return VIEWS if isinstance(self.network, EfficientNetLite0) and shots < FEW_SHOTS else 1
+
+    @property
+    def calibrations(self) -> Mapping[int, Mapping[str, Any]]:
+        """How sure it may be of classes with so many supports, as its validation images told; may be empty."""
+        if isinstance(self.network, EfficientNetLite0):
+            scale = IMAGENET_TAU / self.tau  # powers were chosen with that tau
+            stored = imagenet_calibrations().items()
+            return {shots: {**document, "power": scale * document["power"]} for shots, document in stored}
+        return {1: self.training["calibration"]} if self.training.get("calibration") else {}
+
+    @property
     def finished(self) -> bool:
         """Whether its training came to its end."""
         return bool(self.training.get("finished", True))
@@ -268,6 +296,8 @@ class BaseNetwork:
         digest = hashlib.sha256(repr(self.normalisation).encode())
         if isinstance(self.network, ModuleNetwork):
             digest.update(repr(self.network).encode())  # the same weights may serve other modules
+        if isinstance(self.network, EfficientNetLite0):
+            digest.update(repr(WEAK).encode())  # phi is not the published map
         for name, value in self.tensors.items():
             digest.update(name.encode() + value.cpu().contiguous().numpy().tobytes())
         return digest.hexdigest()

@@ -2,6 +2,8 @@
 
 The choices made, where they are not obvious: the weights were trained in TensorFlow, so batch norm adds 1e-3 to
 variances, and a convolution of stride 2 pads as "SAME" does, on an even map one row less before than after.
+Phi is the published map with each channel divided by the root of its mean, since prototypes of roots were better on
+photos (`docs/lab-log.md`): a few strong channels no longer outweigh all others in the cosine.
 
 Implants stand beside the last blocks and the 1x1 head. In a block with input x (channels c), a_1 the expanded and a_2
 the depthwise-filtered activation, all of them read by ordinary convolutions, also beside the depthwise one
@@ -31,6 +33,9 @@ SHRINK = 32
 
 STEM, DIM = 32, 1280
 """Channels of the first convolution and of phi; neither is scaled in the Lite variants."""
+
+WEAK = 0.1
+"""Added to a channel's mean before its root is taken: a channel that is nearly silent stays so, its rounding too."""
 
 Images = Float[Tensor, "image channel height width"]
 
@@ -148,6 +153,10 @@ class EfficientNetLite0(nn.Module):
         )
 
     def forward(self, x: Images) -> Float[Tensor, "image dim out_height out_width"]:
+        return rooted(self.published(x))
+
+    def published(self, x: Images) -> Float[Tensor, "image dim out_height out_width"]:
+        """The map as it was trained to be, whose mean ImageNet's classifier reads."""
         x = self.stem(x)
         for block in self.blocks:
             x = block(x)
@@ -162,7 +171,7 @@ class EfficientNetLite0(nn.Module):
             *read, x = cast(InvertedBlock, block).activations(x)
             if number >= len(self.blocks) - self.implanted_blocks:
                 maps += read
-        return [*maps, x], self.head(x)
+        return [*maps, x], rooted(self.head(x))
 
     def map_size(self, height: int, width: int) -> tuple[int, int]:
         """The locations (rows, columns) that an image of this size gives."""
@@ -172,6 +181,11 @@ class EfficientNetLite0(nn.Module):
                 f"set --image-size {SHRINK} or more"
             )
         return -(-height // SHRINK), -(-width // SHRINK)
+
+
+def rooted(maps: Images) -> Images:
+    """Each channel over the root of its mean over the image, so that the mean of what is left is that root."""
+    return maps * torch.rsqrt(maps.mean((2, 3), keepdim=True) + WEAK)
 
 
 def tail_of(blocks: list[InvertedBlock], head: Convolution) -> Tail:

@@ -119,6 +119,14 @@ def test_what_others_read_of_a_base():
     assert base.finished
 
 
+def test_what_suits_photos():
+    tiny, imagenet = toy_base(), load_base("efficientnet-lite0")
+    assert (tiny.photo_size, imagenet.photo_size) == (48, 224)
+    assert toy_base(pooling="flatten").photo_size == 32  # its classifier has weights for each location of one map
+    assert [imagenet.support_views(shots) for shots in (1, 2, 3, 5)] == [6, 6, 1, 1]
+    assert tiny.support_views(1) == 1
+
+
 def test_large_images_go_through_in_smaller_batches():
     def lengths(network, *shape):
         return [len(batch) for batch in base_module.batches_of(torch.zeros(*shape, 3, dtype=torch.uint8), network)]

@@ -9,9 +9,9 @@ from torch import nn
 
 from implanting import packed as module
 from implanting.base import BaseNetwork, load_base
-from implanting.classifier import FewShotClassifier
 from implanting.config import NetworkConfig
 from implanting.efficientnet import SameConvolution
+from implanting.estimator import FewShotClassifier
 from implanting.folding import folded
 from implanting.images import Normalisation, Preprocessing
 from implanting.networks import build_network
