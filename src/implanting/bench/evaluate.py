@@ -91,18 +91,18 @@ def cost_of_a_task(locations: int, config: TaskConfig, together: int) -> tuple[f
     return 4 * DIM * (2 * gathered + read + supports), 2.0 * DIM * queries * locations * (way - 1)
 
 
-def linear_growth(locations: int, rounds: int, progress: Progress = silent) -> list[dict[str, Any]]:
+def linear_growth(locations: int, tasks: int, rounds: int, progress: Progress = silent) -> list[dict[str, Any]]:
     """Eight times the tasks, and eight times the images to pool and normalise."""
     phi = random_features(locations)
     method = PrototypeMethod(phi, CLASSIFY)
-    few = method.tasks_at_once
-    drawn = tasks_of(TaskConfig(way=5, shot=5, queries=30, tasks=FACTOR * few))
+    drawn = tasks_of(TaskConfig(way=5, shot=5, queries=30, tasks=tasks))
 
-    def evaluate_some(tasks: int) -> None:
-        evaluate_tasks(method, drawn[:tasks], TaskConfig(way=5, shot=5, queries=30, tasks=tasks), CLASSES)
+    def evaluate_some(number: int) -> None:
+        evaluate_tasks(method, drawn[:number], TaskConfig(way=5, shot=5, queries=30, tasks=number), CLASSES)
 
     def prepare_some(images: int) -> None:
         some = PrototypeMethod(phi[:images], CLASSIFY)
         _ = some.support_vectors, some.query_directions
 
-    return growth({"tasks": (few, evaluate_some), "images": (IMAGES // FACTOR, prepare_some)}, rounds, progress)
+    kinds = {"tasks": (max(1, tasks // FACTOR), evaluate_some), "images": (IMAGES // FACTOR, prepare_some)}
+    return growth(kinds, rounds, progress)

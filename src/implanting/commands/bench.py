@@ -180,7 +180,7 @@ class Evaluate:
             say(f"tasks on feature maps of {number} locations")
             rows.append(evaluate.compare(number, *shape, show_progress))
         say("growth")
-        return rows, {"growth": evaluate.linear_growth(min(self.locations), self.rounds, show_progress)}
+        return rows, {"growth": evaluate.linear_growth(min(self.locations), self.tasks, self.rounds, show_progress)}
 
     def show(self, rows: list[dict[str, Any]], once: dict[str, Any]) -> None:
         """The tables."""
