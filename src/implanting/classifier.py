@@ -32,8 +32,8 @@ from implanting.supports import fitting_of
 
 CONFIG, IMPLANTS, POOLING = ClassifierConfig(), ImplantConfig(), InferenceConfig()
 
-BATCH = 64
-"""Images decoded and classified together."""
+BATCH = 32
+"""Images decoded and classified together: few, so that decoding runs beside the network in small folders too."""
 
 Own = TypeVar("Own", bound="ImageClassifier")
 """The class itself, or the estimator made of it."""

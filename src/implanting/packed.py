@@ -56,30 +56,32 @@ def available() -> bool:
 @torch.no_grad()
 def packed(network: Network, image_size: tuple[int, int]) -> Network:
     """A copy that computes the same, faster; the network itself where that cannot be had."""
-    quick = copy.deepcopy(network)
-    convolutions = {name: one for name, one in quick.named_modules() if isinstance(one, nn.Conv2d) and packable(one)}
-    if not convolutions or not available():
+    names = [name for name, module in network.named_modules() if packable(module)]
+    if not names or not available():
         return network
+    quick = copy.deepcopy(network)
     image = trial_image(network, image_size)
     expected, pairs = observed(quick, image, tuple(ACTIVATIONS))
-    following = {name: after for name, after in pairs if name in convolutions}
-    for name, convolution in convolutions.items():
-        activation = ACTIVATIONS[type(quick.get_submodule(following[name]))] if name in following else Activation()
-        take_over(convolution, activation)
-    for after in following.values():
-        replace(quick, after, nn.Identity())
+    activations = {name: Activation() for name in names}
+    for name, after in pairs:
+        kind = type(quick.get_submodule(after))
+        if name in activations and kind in ACTIVATIONS:  # and not one that the user derived from it
+            activations[name] = ACTIVATIONS[kind]
+            replace(quick, after, nn.Identity())
+    for name, activation in activations.items():
+        take_over(cast(nn.Conv2d, quick.get_submodule(name)), activation)
     return quick if same_maps(quick, image, expected) else network
 
 
-def packable(convolution: nn.Conv2d) -> bool:
-    """Whether its ways are known here."""
-    weight = convolution.weight
+def packable(module: nn.Module) -> bool:
+    """Whether it is a convolution whose ways are known here."""
     return (
-        type(convolution) in (nn.Conv2d, SameConvolution)
-        and convolution.padding_mode == "zeros"
-        and not isinstance(convolution.padding, str)
-        and weight.device.type == "cpu"
-        and weight.dtype == torch.float32
+        isinstance(module, nn.Conv2d)
+        and type(module) in (nn.Conv2d, SameConvolution)
+        and module.padding_mode == "zeros"
+        and not isinstance(module.padding, str)
+        and module.weight.device.type == "cpu"
+        and module.weight.dtype == torch.float32
     )
 
 
