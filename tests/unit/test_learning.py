@@ -134,6 +134,9 @@ def test_where_supports_are_too_few_the_base_tells(base):
     few = learned_by(taught, torch.tensor([0, 1, 0, 1]))
     assert few.calibration == stored
     assert not torch.allclose(answers(few), answers(uncalibrated(few)))
+    enough = learned_by(taught).calibration
+    assert enough.told_by == "supports"
+    assert enough.usual == stored.known  # for shares that its own images cannot tell
 
 
 def test_further_images_are_learnt_as_if_they_had_been_there(base):
