@@ -2,11 +2,13 @@
 
 Both are told from images of the classes that were not fitted to: supports that were held out, or, where a task has too
 few, the validation images of the base network. Probabilities p are sharpened or flattened to p^power, which keeps the
-answer. An image fits no class where its open-set score is above the scores of most images of known classes.
+answer. An image fits no class where its open-set score is above the scores of most images of known classes; how far
+the few highest of them reach is told by the base's validation images where a task's own are too few.
 """
 
+import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -33,6 +35,12 @@ class Calibration:
     """Open-set scores of images of known classes that were not fitted to, in rising order; may be empty."""
     told_by: Literal["supports", "base", "nothing"]
     """Where this comes from."""
+    usual: tuple[float, ...] = ()
+    """Such scores of the base's validation images, for shares that `known` is too short to tell; may be empty."""
+
+    def backed_by(self, base: "Calibration") -> "Calibration":
+        """The same, with the scores of the base's validation images to fall back on."""
+        return dataclasses.replace(self, usual=base.known)
 
     def sharpen(self, probabilities: Float[Tensor, "image way"]) -> Float[Tensor, "image way"]:
         """p^power, normalised."""
@@ -41,24 +49,50 @@ class Calibration:
     def threshold(self, refuse: float) -> float:
         """The score above which an image fits no class, so that a share `refuse` of known images is refused.
 
-        The rank is that of conformal prediction: (n + 1)(1 - refuse), rounded up; with too few scores to tell, nothing
-        is refused.
+        A share too small for the task's own scores is told by those predicted, but no known image is refused then.
+        Where these cannot tell it either, nothing is refused.
         """
-        rank = math.ceil((len(self.known) + 1) * (1 - refuse))
-        return self.known[rank - 1] if 1 <= rank <= len(self.known) else math.inf
+        threshold = conformal(self.known, refuse)
+        if threshold < math.inf:
+            return threshold
+        return max((*self.known[-1:], conformal(self.predicted(), refuse)))
+
+    def predicted(self) -> list[float]:
+        """The usual scores, moved and stretched to what a task's own let expect of a further known image.
+
+        If scores were normal, that one would follow Student's distribution: n scores of variance v predict a variance
+        of v (1 + 1/n) (n - 1)/(n - 3).
+        """
+        count = len(self.known)
+        if count <= 3 or not self.usual:
+            return []
+        known, usual = (torch.tensor(scores, dtype=torch.float64) for scores in (self.known, self.usual))
+        deviation = known.std() * math.sqrt((1 + 1 / count) * (count - 1) / (count - 3))
+        return (known.mean() + deviation / usual.std() * (usual - usual.mean())).tolist()
 
     def document(self) -> dict[str, Any]:
         """As JSON."""
-        return {"power": self.power, "known": list(self.known), "told_by": self.told_by}
+        plain = {"power": self.power, "known": list(self.known), "told_by": self.told_by}
+        return plain | ({"usual": list(self.usual)} if self.usual else {})
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> "Calibration":
         """The inverse of `document`."""
-        return cls(float(document["power"]), tuple(map(float, document["known"])), document["told_by"])
+        known, usual = (tuple(map(float, scores)) for scores in (document["known"], document.get("usual", ())))
+        return cls(float(document["power"]), known, document["told_by"], usual)
 
 
 UNKNOWN = Calibration(1.0, (), "nothing")
 """Where nothing is known: probabilities as they are, and every image fits a class."""
+
+
+def conformal(known: Sequence[float], refuse: float) -> float:
+    """The one of rising scores that a further one exceeds with probability `refuse` or less; infinite if none does.
+
+    Its rank is that of conformal prediction: (n + 1)(1 - refuse), rounded up.
+    """
+    rank = math.ceil((len(known) + 1) * (1 - refuse))
+    return known[rank - 1] if 1 <= rank <= len(known) else math.inf
 
 
 def open_set_score(cosines: Float[Tensor, "*batch location way"]) -> Float[Tensor, "*batch"]:

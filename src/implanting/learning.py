@@ -135,11 +135,17 @@ def learn_implants(
     learned = Learned(base, fitted, counts, usual_calibration(base, counts), fit.support_views)
     if int(learned.counts.max()) < ENOUGH:
         return learned
-    held_out = cross_fit(supports, fit, [generator_of(seed, Stream.IMPLANTS, 0)]).implants
+    held_out = cross_fit(supports, brief(fit), [generator_of(seed, Stream.IMPLANTS, 0)]).implants
     asked = held_out.probabilities[0].isfinite().all(-1)
     scores = open_set_score(held_out.cosines[0, asked][:, None])
     told = calibrate(held_out.probabilities[0, asked], labels[asked], scores)
-    return dataclasses.replace(learned, calibration=told)
+    return dataclasses.replace(learned, calibration=told.backed_by(learned.calibration))
+
+
+def brief(fitting: Fitting) -> Fitting:
+    """How folds are fitted: their implants tell as much after half of the epochs (`docs/decisions/0007`)."""
+    config = dataclasses.replace(fitting.config, implant_epochs=-(-fitting.config.implant_epochs // 2))
+    return dataclasses.replace(fitting, config=config)
 
 
 def learn_prototypes(
@@ -163,7 +169,7 @@ def learn_prototypes(
         return learned
     cosines = left_out_cosines(learned, torch.cat(queries), support[chosen], labels[chosen])
     told = calibrate(probabilities(classify.tau * cosines), labels[chosen], open_set_score(cosines))
-    return dataclasses.replace(learned, calibration=told)
+    return dataclasses.replace(learned, calibration=told.backed_by(learned.calibration))
 
 
 def usual_calibration(base: BaseNetwork, counts: Int[Tensor, " way"]) -> Calibration:

@@ -40,8 +40,40 @@ def test_the_threshold_refuses_the_share_asked_for(refuse):
 
 
 def test_with_too_few_scores_nothing_is_refused():
-    assert Calibration(1.0, (0.1, 0.2, 0.3), "supports").threshold(0.05) == math.inf
+    few = Calibration(1.0, (0.1, 0.2, 0.3), "supports")
+    assert few.threshold(0.05) == math.inf
+    assert few.backed_by(USUAL).threshold(0.05) == math.inf  # three do not tell a deviation
+    assert few.backed_by(USUAL).threshold(0.5) == 0.2
     assert UNKNOWN.threshold(0.5) == math.inf
+
+
+USUAL = calibrate(torch.full((999, 2), 0.5), torch.zeros(999, dtype=torch.int64), torch.randn(999, generator=seeded(2)))
+"""Scores of validation images: of mean zero and deviation one."""
+
+
+def test_the_base_tells_how_far_the_highest_scores_reach():
+    """Tasks whose scores have another mean and deviation than the base's: hardly fewer are refused than may be."""
+    refused = []
+    for task in range(300):
+        scores = 7 + 0.2 * torch.randn(15 + 100, generator=seeded(task), dtype=torch.float64)
+        calibration = Calibration(1.0, tuple(scores[:15].sort().values.tolist()), "supports")
+        assert calibration.threshold(0.05) == math.inf
+        refused.append((scores[15:] > calibration.backed_by(USUAL).threshold(0.05)).double().mean())
+    assert 0.025 < torch.stack(refused).mean().item() < 0.05
+
+
+def test_the_less_may_be_refused_the_higher_is_the_threshold():
+    for task in range(20):
+        known = tuple(torch.randn(15, generator=seeded(task), dtype=torch.float64).sort().values.tolist())
+        calibration = Calibration(1.0, known, "supports").backed_by(USUAL)
+        thresholds = [calibration.threshold(refuse) for refuse in (0.5, 0.1, 1 / 16, 0.05, 0.02)]
+        assert thresholds == sorted(thresholds)
+        assert thresholds[2] == known[-1]
+
+
+def test_scores_that_are_enough_are_not_helped():
+    known = tuple(torch.randn(19, generator=seeded(), dtype=torch.float64).sort().values.tolist())
+    assert Calibration(1.0, known, "supports").backed_by(USUAL).threshold(0.05) == known[-1]
 
 
 def test_the_score_rises_as_an_image_leaves_all_classes():
@@ -52,7 +84,8 @@ def test_the_score_rises_as_an_image_leaves_all_classes():
 
 def test_a_document_holds_all_of_it():
     few = Calibration(1.5, (0.1, 0.2), "supports")
-    assert Calibration.from_document(few.document()) == few
+    for whole in (few, few.backed_by(USUAL)):
+        assert Calibration.from_document(whole.document()) == whole
 
 
 def test_many_scores_are_told_by_their_quantiles():

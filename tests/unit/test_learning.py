@@ -136,6 +136,9 @@ def test_where_supports_are_too_few_the_base_tells(base):
     few = learned_by(taught, torch.tensor([0, 1, 0, 1]))
     assert few.calibration == stored
     assert not torch.allclose(answers(few), answers(uncalibrated(few)))
+    enough = learned_by(taught).calibration
+    assert enough.told_by == "supports"
+    assert enough.usual == stored.known  # for shares that its own images cannot tell
 
 
 def test_the_imagenet_base_tells_it_by_the_number_of_images():
