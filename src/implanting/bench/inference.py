@@ -121,7 +121,7 @@ def compare_folder(name: str, size: int, photos: int, rounds: int, progress: Pro
     return {"network": name, "size": size, **speeds, **lost(classifier, pixels[0].numpy(), whole)}
 
 
-def lost(classifier: FewShotClassifier, image: np.ndarray, whole: np.ndarray) -> dict[str, float]:
+def lost(classifier: ImageClassifier, image: np.ndarray, whole: np.ndarray) -> dict[str, float]:
     """What an image decoded at a fraction of its size differs in, and its answer, from one that was decoded whole."""
     levels = np.abs(image.astype(np.int16) - whole)
     one, other = classifier.predict_proba(np.stack([image, whole]))
