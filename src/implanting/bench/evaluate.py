@@ -1,5 +1,6 @@
 """Speed of evaluating by prototypes, against a loop over tasks that reads the same cached, normalised features."""
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -91,10 +92,12 @@ def cost_of_a_task(locations: int, config: TaskConfig, together: int) -> tuple[f
     return 4 * DIM * (2 * gathered + read + supports), 2.0 * DIM * queries * locations * (way - 1)
 
 
-def linear_growth(locations: int, tasks: int, rounds: int, progress: Progress = silent) -> list[dict[str, Any]]:
-    """Eight times the tasks, and eight times the images to pool and normalise."""
-    phi = random_features(locations)
-    method = PrototypeMethod(phi, CLASSIFY)
+def linear_growth(
+    locations: Sequence[int], tasks: int, rounds: int, progress: Progress = silent
+) -> list[dict[str, Any]]:
+    """Eight times the tasks on the smallest maps, and eight times the images to pool and normalise of the largest."""
+    method = PrototypeMethod(random_features(min(locations)), CLASSIFY)
+    phi = random_features(max(locations))
     drawn = tasks_of(TaskConfig(way=5, shot=5, queries=30, tasks=tasks))
 
     def evaluate_some(number: int) -> None:

@@ -173,14 +173,14 @@ class Evaluate:
     run: RunConfig = field(default_factory=RunConfig)
 
     def __call__(self) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-        """A row for each number of locations; growth at the smallest."""
+        """A row for each number of locations; growth."""
         shape = (self.tasks, self.loop_tasks, self.rounds)
         rows = []
         for number in self.locations:
             say(f"tasks on feature maps of {number} locations")
             rows.append(evaluate.compare(number, *shape, show_progress))
         say("growth")
-        return rows, {"growth": evaluate.linear_growth(min(self.locations), self.tasks, self.rounds, show_progress)}
+        return rows, {"growth": evaluate.linear_growth(self.locations, self.tasks, self.rounds, show_progress)}
 
     def show(self, rows: list[dict[str, Any]], once: dict[str, Any]) -> None:
         """The tables."""
