@@ -1,7 +1,7 @@
 """Work on several threads: each takes some of the parts, not a share of every operation.
 
 PyTorch splits each operation among its threads, which pays for large ones only. Where there are many small ones, it is
-faster to give every thread parts of its own, and no number depends on how many threads there are.
+faster to give every thread parts of its own, each computed as on one thread.
 """
 
 from collections.abc import Callable, Sequence
