@@ -101,7 +101,7 @@ def read_classifier(
         network = find_base(path, document["base"], part("base", tensors), base).to(computing_on)
         named = base or document["base"]["found_as"] or network
         kept, supports = document["settings"], part("supports", tensors)
-        if strange := kept.keys() - set(SETTINGS):
+        if strange := set(kept) - set(SETTINGS):
             raise ValueError(f"there is no setting {min(strange)}")
         return {"base": named, "device": device, **kept}, {
             "base_": network,
