@@ -10,7 +10,7 @@ demo: $(VENV)/installed
 	$(BIN)/implanting demo
 
 test: check
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 check: $(VENV)/installed-dev  ## formatting, lint and types
 	$(BIN)/ruff format --check .

@@ -13,11 +13,14 @@ from safetensors.torch import load_file
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
 
 
-def write_fc100(folder: Path, classes: int = 5, images: int = 24) -> Path:
-    """FC100-like pickles: every class is a colour with noise; training and validation classes differ."""
+def write_fc100(folder: Path, classes: int = 5, images: int = 24, trained: int | None = None) -> Path:
+    """FC100-like pickles: every class is a colour with noise; training and validation classes differ.
+
+    `trained` are the images of a training class, where they are to be fewer.
+    """
     generator = np.random.default_rng(0)
-    for split, first in (("train", 0), ("val", classes)):
-        labels = np.repeat(np.arange(first, first + classes), images)
+    for split, first, each in (("train", 0, trained or images), ("val", classes, images)):
+        labels = np.repeat(np.arange(first, first + classes), each)
         colours = generator.integers(0, 256, (first + classes, 3))[labels]
         noise = generator.normal(0, 40, (len(labels), 32, 32, 3))
         data = (colours[:, None, None] + noise).clip(0, 255).astype(np.uint8)

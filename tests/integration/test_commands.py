@@ -58,7 +58,11 @@ def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize(
     ("subject", "flags", "ratio"),
     [
-        ("pretrain", ["--widths", "2", "--batch-size", "8", "--steps", "1"], "ratio"),
+        (
+            "pretrain",
+            ["--widths", "2", "--batch-size", "8", "--steps", "1", "--memory-images", "1800"],
+            "ratio",
+        ),
         (
             "adapt",
             [

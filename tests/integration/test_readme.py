@@ -65,7 +65,7 @@ def test_the_part_on_photos_runs_as_it_stands(tmp_path: Path, monkeypatch: pytes
 def test_the_part_on_research_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "data" / "FC100"
     folder.mkdir(parents=True)
-    write_fc100(folder, images=42)
+    write_fc100(folder, images=42, trained=14)  # a step an epoch
     (folder / "FC100_val.pickle").rename(folder / "FC100_test.pickle")
     monkeypatch.chdir(tmp_path)
     printed = [implanting(sys.executable, "-m", *line).stdout for line in lines(blocks("sh")[1])]

@@ -34,7 +34,9 @@ class Pretrain:
     steps: int = 6
     """Steps a turn."""
     rounds: int = 3
-    """Turns of each contestant, after one to warm up."""
+    """Turns of each contestant, after one to warm up; of processes and threads, two at most."""
+    memory_images: int = 72_000
+    """Images in the pickle whose reading is measured; folders hold a ninth as many."""
     json: bool = False
     """End with one JSON document on stdout."""
     run: RunConfig = field(default_factory=RunConfig)
@@ -45,9 +47,9 @@ class Pretrain:
             pretrain.compare(width, self.batch_size, self.steps, self.rounds, show_progress) for width in self.widths
         ]
         say("one process of two threads against two of one")
-        layouts = processes.compare(min(self.widths), 10 * self.steps, 2)
+        layouts = processes.compare(min(self.widths), 10 * self.steps, min(2, self.rounds))
         say("peak memory of reading")
-        return rows, {"layouts": layouts, "reading_memory": memory.reading_ratios()}
+        return rows, {"layouts": layouts, "reading_memory": memory.reading_ratios(self.memory_images)}
 
     def show(self, rows: list[dict[str, Any]], once: dict[str, Any]) -> None:
         """The tables."""
@@ -71,7 +73,7 @@ class Pretrain:
             f"processes and threads, width {min(self.widths)}",
             ["", "images/s"],
             [[name, f"{speed:.0f}"] for name, speed in once["layouts"].items()],
-            "as `implanting pretrain` and `torchrun -m implanting pretrain` report it, best of 2",
+            f"as `implanting pretrain` and `torchrun -m implanting pretrain` report it, best of {min(2, self.rounds)}",
         )
         print_table(
             "peak memory of reading a data set",
@@ -236,7 +238,7 @@ class Classifier:
     """A data set whose classes serve as known and unknown ones."""
     split: str = "val"
     """Which of its classes."""
-    shot: tuple[int, ...] = (1, 5)
+    shot: tuple[int, ...] = (1, 3, 5)
     """Images of each known class."""
     tasks: int = 40
     """Tasks of 5 known and 5 unknown classes."""
