@@ -35,6 +35,7 @@ from implanting.packed import packed
 from implanting.progress import Progress, silent
 from implanting.similarity import locations
 from implanting.tail import Tail
+from implanting.threads import in_threads
 from implanting.trained import KIND, BaseDescription, build, load_weights, read_description, weights
 
 BATCH = 32
@@ -315,7 +316,6 @@ def images_at_once(network: EmbeddingNetwork, height: int, width: int) -> int:
     return max(1, min(BATCH, int(MAP // (network.numbers_per_pixel * height * width))))
 
 
-@torch.inference_mode()
 def embed(
     network: EmbeddingNetwork,
     normalisation: Normalisation,
@@ -324,11 +324,15 @@ def embed(
     progress: Progress = silent,
 ) -> Float[Tensor, "image location dim"]:
     """phi of each image by a network that is in evaluation mode."""
+
+    @torch.inference_mode()
+    def phi(batch: UInt8[Tensor, "batch height width 3"]) -> Float[Tensor, "batch location dim"]:
+        return locations(network(normalisation(batch.to(device))))
+
     batches = batches_of(images, network)
-    parts = [
-        locations(network(normalisation(batch.to(device)))) for batch in progress(batches, "embedding", len(batches))
-    ]
-    return torch.cat(parts)
+    if device.type == "cpu" and not isinstance(network, ModuleNetwork):  # whose code may not bear several threads
+        return torch.cat(in_threads(phi, batches, progress, "embedding"))
+    return torch.cat([phi(batch) for batch in progress(batches, "embedding", len(batches))])
 
 
 def imagenet_base() -> BaseNetwork:

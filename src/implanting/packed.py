@@ -115,11 +115,10 @@ class Packed:
         self.activation = activation.name, activation.numbers, ""
 
     def __call__(self, x: Maps) -> Tensor:
-        if not self.weight.is_mkldnn:
-            self.weight = torch.ops.mkldnn._reorder_convolution_weight(self.weight, *self.geometry, x.shape)
-        result: Tensor = torch.ops.mkldnn._convolution_pointwise(
-            x, self.weight, self.bias, *self.geometry, *self.activation
-        )
+        weight = self.weight  # read once: another thread may be packing it too
+        if not weight.is_mkldnn:
+            weight = self.weight = torch.ops.mkldnn._reorder_convolution_weight(weight, *self.geometry, x.shape)
+        result: Tensor = torch.ops.mkldnn._convolution_pointwise(x, weight, self.bias, *self.geometry, *self.activation)
         return result
 
 

@@ -10,22 +10,26 @@ from typing import TypeVar
 
 import torch
 
+from implanting.progress import Progress, silent
+
 Part = TypeVar("Part")
 Made = TypeVar("Made")
 
 
-def in_threads(work: Callable[[Part], Made], parts: Sequence[Part]) -> list[Made]:
+def in_threads(
+    work: Callable[[Part], Made], parts: Sequence[Part], progress: Progress = silent, description: str = ""
+) -> list[Made]:
     """What `work` makes of each part, in order, by as many threads as PyTorch has, each operation by one of them.
 
     A thread starts with PyTorch's own settings: `no_grad` or `inference_mode` belong into `work`.
     """
     threads = torch.get_num_threads()
     if min(threads, len(parts)) <= 1:
-        return [work(part) for part in parts]
+        return [work(part) for part in progress(parts, description, len(parts))]
     torch.set_num_threads(1)  # threads that start from here on take this over
     try:
         with ThreadPoolExecutor(threads) as pool:
-            return list(pool.map(work, parts))
+            return list(progress(pool.map(work, parts), description, len(parts)))
     finally:
         torch.set_num_threads(threads)
 

@@ -62,6 +62,20 @@ def test_batches_embed_as_single_images_do(monkeypatch):
         torch.testing.assert_close(together[number : number + 1], base.embed(images[number : number + 1]))
 
 
+def test_threads_share_the_batches_and_change_nothing(monkeypatch):
+    base, images = toy_base(), noise(9, 16, 16, 3)
+    monkeypatch.setattr(base_module, "BATCH", 2)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        expected = base.embed(images)
+        torch.set_num_threads(2)
+        assert torch.equal(base.embed(images), expected)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_images_are_normalised_before_they_are_embedded():
     base, image = toy_base(), noise(1, 32, 32, 3)
     mean, std = (torch.tensor(values).view(3, 1, 1) for values in ((0.4, 0.5, 0.6), (0.2, 0.25, 0.3)))
