@@ -88,7 +88,7 @@ def encode(
     base: BaseNetwork, images: UInt8[Tensor, "image height width 3"]
 ) -> tuple[list[Float[Tensor, "image _ _"]], Float[Tensor, "image pooled dim"], Sizes]:
     """The maps that implants read and phi of a few images, [image location channel] in memory, and the maps' sizes."""
-    encoded = [base.activations(batch) for batch in batches_of(images)]
+    encoded = [base.activations(batch) for batch in batches_of(images, base.network)]
     *maps, phi = (
         torch.cat([locations(part).cpu() for part in parts])
         for parts in zip(*((*maps, phi) for maps, phi in encoded), strict=True)
@@ -111,7 +111,7 @@ def shapes_of(base: BaseNetwork, image_set: ImageSet) -> tuple[list[tuple[int, .
 
 def fill(base: BaseNetwork, image_set: ImageSet, arrays: Sequence[np.ndarray], progress: Progress) -> None:
     """One pass over the images."""
-    batches = batches_of(image_set.images)
+    batches = batches_of(image_set.images, base.network)
     start = 0
     for batch in progress(batches, "base activations", len(batches)):
         maps, phi = base.activations(batch)

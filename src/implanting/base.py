@@ -19,17 +19,19 @@ from implanting.bundled import (
     IMAGENET_PREPROCESSING,
     IMAGENET_TAU,
     fc100_file,
+    imagenet_calibrations,
     imagenet_weights,
 )
 from implanting.checkpoint import read_checkpoint
 from implanting.classifiers import CosineClassifier
-from implanting.config import IMPLANTED_BLOCKS, DataConfig, Pooling
-from implanting.efficientnet import EfficientNetLite0, build_lite0, renamed
+from implanting.config import IMPLANTED_BLOCKS, VIEWS, DataConfig, Pooling
+from implanting.efficientnet import WEAK, EfficientNetLite0, build_lite0, renamed
 from implanting.errors import CheckpointError, ConfigError
 from implanting.folding import folded
 from implanting.images import Normalisation, Preprocessing
 from implanting.networks import Network
 from implanting.own_module import ImplantedModule, ModuleNetwork
+from implanting.packed import packed
 from implanting.progress import Progress, silent
 from implanting.similarity import locations
 from implanting.tail import Tail
@@ -38,11 +40,18 @@ from implanting.trained import KIND, BaseDescription, build, load_weights, read_
 BATCH = 32
 """Images that go through the network at once, at most: with more, maps leave the processor's cache."""
 
-PIXELS = 2**18
-"""Pixels that go through the network at once, at most, unless one image has more."""
+MAP = 5 * 2**20
+"""Numbers (20 MiB) of the largest map on the way, at most, unless one image has more: beyond, memory is no longer kept
+for the next map but given back and fetched anew, which takes longer than the convolution."""
+
+PHOTO_SIZES = {32: 48}
+"""Where a larger image serves better at another side than the trained one: by trained side (`docs/lab-log.md`)."""
+
+FEW_SHOTS = 3
+"""With fewer supports a class, prototypes of photos average all views of each support (`docs/lab-log.md`)."""
 
 EmbeddingNetwork = Network | EfficientNetLite0 | ModuleNetwork
-"""All have `tail`, `dim`, `map_size`, and `activations` beside `forward`."""
+"""All have `tail`, `dim`, `numbers_per_pixel`, `map_size`, and `activations` beside `forward`."""
 
 
 class BaseNetwork:
@@ -181,6 +190,27 @@ class BaseNetwork:
         return 2 if self.description is not None else 5
 
     @property
+    def photo_size(self) -> int:
+        """The side at which it sees images that are as large or larger, as validation showed."""
+        trained = min(self.image_size)
+        if self.description is None or self.pooling == "flatten":
+            return trained
+        return PHOTO_SIZES.get(trained, trained)
+
+    def support_views(self, shots: int) -> int:
+        """How many views of each support a prototype averages by default, with so many supports a class."""
+        return VIEWS if isinstance(self.network, EfficientNetLite0) and shots < FEW_SHOTS else 1
+
+    @property
+    def calibrations(self) -> Mapping[int, Mapping[str, Any]]:
+        """How sure it may be of classes with so many supports, as its validation images told; may be empty."""
+        if isinstance(self.network, EfficientNetLite0):
+            scale = IMAGENET_TAU / self.tau  # powers were chosen with that tau
+            stored = imagenet_calibrations().items()
+            return {shots: {**document, "power": scale * document["power"]} for shots, document in stored}
+        return {1: self.training["calibration"]} if self.training.get("calibration") else {}
+
+    @property
     def finished(self) -> bool:
         """Whether its training came to its end."""
         return bool(self.training.get("finished", True))
@@ -192,12 +222,12 @@ class BaseNetwork:
 
     @property
     def quick(self) -> EmbeddingNetwork:
-        """The network that computes: a copy with batch norm folded into the convolutions, made when first needed."""
+        """The network that computes: a copy with faster convolutions and no batch norm, made when first needed."""
         if self._quick is None or self._quick[0] is not self.network:
-            self._quick = self.network, folded(self.network, self.image_size)
+            self._quick = self.network, packed(folded(self.network, self.image_size), self.image_size)
         return self._quick[1]
 
-    def to(self, device: str) -> "BaseNetwork":
+    def to(self, device: str | torch.device) -> "BaseNetwork":
         """Moved to a device, in place, as torch's modules are."""
         if self.device != torch.device(device):  # else every fit would fold again
             self._quick = None
@@ -266,15 +296,23 @@ class BaseNetwork:
         digest = hashlib.sha256(repr(self.normalisation).encode())
         if isinstance(self.network, ModuleNetwork):
             digest.update(repr(self.network).encode())  # the same weights may serve other modules
+        if isinstance(self.network, EfficientNetLite0):
+            digest.update(repr(WEAK).encode())  # phi is not the published map
         for name, value in self.tensors.items():
             digest.update(name.encode() + value.cpu().contiguous().numpy().tobytes())
         return digest.hexdigest()
 
 
-def batches_of(images: UInt8[Tensor, "image height width 3"]) -> tuple[UInt8[Tensor, "batch height width 3"], ...]:
+def batches_of(
+    images: UInt8[Tensor, "image height width 3"], network: EmbeddingNetwork
+) -> tuple[UInt8[Tensor, "batch height width 3"], ...]:
     """The images in batches that are quick and small in memory, whatever the images' size."""
-    _, height, width, _ = images.shape
-    return images.split(max(1, min(BATCH, PIXELS // (height * width))))
+    return images.split(images_at_once(network, images.shape[1], images.shape[2]))
+
+
+def images_at_once(network: EmbeddingNetwork, height: int, width: int) -> int:
+    """How many images of this size go through the network together."""
+    return max(1, min(BATCH, int(MAP // (network.numbers_per_pixel * height * width))))
 
 
 @torch.inference_mode()
@@ -286,7 +324,7 @@ def embed(
     progress: Progress = silent,
 ) -> Float[Tensor, "image location dim"]:
     """phi of each image by a network that is in evaluation mode."""
-    batches = batches_of(images)
+    batches = batches_of(images, network)
     parts = [
         locations(network(normalisation(batch.to(device)))) for batch in progress(batches, "embedding", len(batches))
     ]

@@ -23,7 +23,7 @@ from implanting.config import ClassifierConfig, ImplantConfig, InferenceConfig, 
 from implanting.distributed import choose_device
 from implanting.errors import CannotRefuse, ConfigError, DataError, ImplantsKept
 from implanting.heatmap import Explanation, MapKind
-from implanting.images import Batch, Failure, ImageSource, decode_batches, list_sources
+from implanting.images import Batch, Failure, ImageSource, decode_batches, list_sources, stored_size
 from implanting.labels import Labels, as_labels, class_numbers, is_like
 from implanting.learning import explain, learn
 from implanting.progress import Progress, silent
@@ -32,8 +32,8 @@ from implanting.supports import fitting_of
 
 CONFIG, IMPLANTS, POOLING = ClassifierConfig(), ImplantConfig(), InferenceConfig()
 
-BATCH = 64
-"""Images decoded and classified together."""
+BATCH = 32
+"""Images decoded and classified together: few, so that decoding runs beside the network in small folders too."""
 
 Own = TypeVar("Own", bound="ImageClassifier")
 """The class itself, or the estimator made of it."""
@@ -95,7 +95,7 @@ class ImageClassifier:
         classes = np.unique(labels)
         self.check_settings(classes)
         base = self.base if isinstance(self.base, BaseNetwork) else load_base(self.base)
-        size = self.image_size or min(base.image_size)
+        size = self.image_size or suited_size(base, sources)
         base.map_size(size, size)
         batches = (batch.images for batch in decoded(sources, size, progress, "learning"))
         self._learn(base.to(str(choose_device(self.device))), size, batches, classes, class_numbers(labels, classes))
@@ -144,7 +144,8 @@ class ImageClassifier:
             implant_epochs=self.implant_epochs,
             implant_learning_rate=self.implant_learning_rate,
         )
-        pooling = InferenceConfig(self.support_pooling, self.query_pooling)
+        views = base.support_views(int(labels.bincount().median()))
+        pooling = InferenceConfig(self.support_pooling, self.query_pooling, views)
         images = None
         if self.keep_supports:
             images = torch.cat(list(batches))
@@ -329,6 +330,14 @@ class ImageClassifier:
         classifier = cls(**settings)
         vars(classifier).update(learnt)
         return classifier
+
+
+def suited_size(base: BaseNetwork, sources: list[ImageSource]) -> int:
+    """The side in pixels to bring images like these to: the trained one, or that for photos where most are so large."""
+    if base.photo_size == min(base.image_size):
+        return base.photo_size
+    sides = sorted(min(stored_size(source)) for source in sources)
+    return base.photo_size if sides[len(sides) // 2] >= base.photo_size else min(base.image_size)
 
 
 def decoded(

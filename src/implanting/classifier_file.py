@@ -50,6 +50,7 @@ def save_classifier(classifier: "ImageClassifier", path: Path, slim: bool) -> No
         "image_size": classifier.size_,
         "classify": vars(learned.fitted.classify),
         "calibration": learned.calibration.document(),
+        "support_views": learned.support_views,
         "base": {"name": base.name, "fingerprint": base.fingerprint, "document": described, "found_as": found_as},
         "code_version": __version__,
     }
@@ -129,7 +130,8 @@ def learned_from(base: BaseNetwork, document: Mapping[str, Any], tensors: Tensor
     fitted = Fitted(tensors["prototypes"][None], PrototypeClassifier(**document["classify"]), implants)
     if not len(tensors["prototypes"]) == len(tensors["counts"]) == len(document["classes"]):
         raise ValueError("as many prototypes as classes are needed")
-    return Learned(base, fitted, tensors["counts"], Calibration.from_document(document["calibration"]))
+    calibration, views = Calibration.from_document(document["calibration"]), document.get("support_views", 1)
+    return Learned(base, fitted, tensors["counts"], calibration, int(views))
 
 
 def find_base(

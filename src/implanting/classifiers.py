@@ -31,8 +31,13 @@ class CosineClassifier(nn.Module):
 
 
 def classification_loss(
-    scores: Float[Tensor, "image location way"], labels: Int[Tensor, " image"], label_smoothing: float = 0.0
+    scores: Float[Tensor, "image location way"],
+    labels: Int[Tensor, " image"] | Float[Tensor, "image way"],
+    label_smoothing: float = 0.0,
 ) -> Float[Tensor, ""]:
-    """Cross-entropy of every location's scores with its image's label, averaged (eq. dc-cost)."""
-    every_location = labels[:, None].expand(-1, scores.shape[1])
-    return F.cross_entropy(scores.flatten(0, 1), every_location.flatten(), label_smoothing=label_smoothing)
+    """Cross-entropy of every location's scores with its image's label, averaged (eq. dc-cost).
+
+    Instead of a label an image may have the probability of each class.
+    """
+    every_location = labels.repeat_interleave(scores.shape[1], dim=0)
+    return F.cross_entropy(scores.flatten(0, 1), every_location, label_smoothing=label_smoothing)

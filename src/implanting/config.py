@@ -124,6 +124,10 @@ class PretrainConfig:
     """On convolutions and class weights only, never on batch norm or tau."""
     label_smoothing: float = 0.0
     """Share of the target spread over all classes."""
+    teacher: str | None = None
+    """A finished base network of the same classes (FILE or name) whose answers are learned beside the labels."""
+    teacher_share: float = 0.5
+    """Share of the teacher's answers in what is learned, where --teacher is set; labels are the rest."""
     batch_size: int = 128
     """Images a step, over all processes together."""
     epochs: float | None = None
@@ -151,6 +155,7 @@ class PretrainConfig:
         require_seed(self.seed)
         require(0 <= self.warmup < 1, "warmup", self.warmup, "from 0 to below 1")
         require(0 <= self.label_smoothing < 1, "label_smoothing", self.label_smoothing, "from 0 to below 1")
+        require(0 <= self.teacher_share <= 1, "teacher_share", self.teacher_share, "from 0 to 1")
         require(0 <= self.shrink_share <= 1, "shrink_share", self.shrink_share, "from 0 to 1")
         require(self.pooling in get_args(Pooling), "pooling", self.pooling, f"one of {', '.join(get_args(Pooling))}")
         if self.pooling == "flatten" and self.shrink_size is not None and self.shrink_share > 0:
@@ -248,8 +253,8 @@ class ImplantConfig:
     """New channels in every convolution of the last block."""
     implant_epochs: int = 50
     """Full-batch steps of AdamW."""
-    implant_learning_rate: float = 3e-3
-    """Learning rate of AdamW; the middle of three tried on validation classes (docs/lab-log.md)."""
+    implant_learning_rate: float = 6e-3
+    """Learning rate of AdamW; chosen on validation classes (docs/lab-log.md)."""
     implant_weight_decay: float = 1e-2
     """Weight decay of AdamW; PyTorch's default, not searched."""
     implant_tau: float = 10.0
@@ -293,7 +298,7 @@ class ClassifierConfig:
     keep_supports: bool = False
     """Keep the examples in the classifier, so that it can be trained anew when classes change."""
     image_size: int | None = None
-    """Side in pixels to which images are brought; default: what the base was trained for."""
+    """Side in pixels to which images are brought; default: what suits the base and the size of the examples."""
 
 
 Config = TypeVar("Config")

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -151,7 +151,8 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
     """A table on stdout."""
     table = Table(title=Text(title), title_justify="left", show_header=any(columns))
     for number, column in enumerate(columns):
-        table.add_column(column, justify="right" if number and len(columns) > 2 else "left")
+        justify: Literal["left", "right"] = "right" if number and len(columns) > 2 else "left"
+        table.add_column(column, justify=justify, overflow="fold")  # a name that is cut off is no name
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     if rank() == 0:

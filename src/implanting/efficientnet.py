@@ -2,6 +2,8 @@
 
 The choices made, where they are not obvious: the weights were trained in TensorFlow, so batch norm adds 1e-3 to
 variances, and a convolution of stride 2 pads as "SAME" does, on an even map one row less before than after.
+Phi is the published map with each channel divided by the root of its mean, since prototypes of roots were better on
+photos (`docs/lab-log.md`): a few strong channels no longer outweigh all others in the cosine.
 
 Implants stand beside the last blocks and the 1x1 head. In a block with input x (channels c), a_1 the expanded and a_2
 the depthwise-filtered activation, all of them read by ordinary convolutions, also beside the depthwise one
@@ -12,7 +14,7 @@ the depthwise-filtered activation, all of them read by ordinary convolutions, al
 where i_0 is the implant of the block before, if that is implanted, and is added where the block is residual.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, cast
 
 import torch
@@ -31,6 +33,9 @@ SHRINK = 32
 
 STEM, DIM = 32, 1280
 """Channels of the first convolution and of phi; neither is scaled in the Lite variants."""
+
+WEAK = 0.1
+"""Added to a channel's mean before its root is taken: a channel that is nearly silent stays so, its rounding too."""
 
 Images = Float[Tensor, "image channel height width"]
 
@@ -56,6 +61,22 @@ STAGES = (
 )
 
 
+class SameConvolution(nn.Conv2d):
+    """A convolution that pads as TensorFlow's "SAME" does: of an odd number of rows, one less before than after."""
+
+    def forward(self, x: Images) -> Tensor:
+        return super().forward(F.pad(x, self.same_padding(x.shape)))
+
+    def same_padding(self, shape: Sequence[int]) -> tuple[int, int, int, int]:
+        """What is added left, right, top and bottom."""
+        pads: list[int] = []
+        for length, kernel, stride in zip(shape[:1:-1], self.kernel_size[::-1], self.stride[::-1], strict=True):
+            total = max(0, (-(-length // stride) - 1) * stride + kernel - length)
+            pads += [total // 2, total - total // 2]
+        left, right, top, bottom = pads
+        return left, right, top, bottom
+
+
 class Convolution(nn.Module):
     """A convolution with batch norm and, unless it is linear, ReLU6."""
 
@@ -69,22 +90,14 @@ class Convolution(nn.Module):
         linear: bool = False,
     ) -> None:
         super().__init__()
-        padding = kernel // 2 if stride == 1 else 0
-        self.conv = nn.Conv2d(channels_in, channels_out, kernel, stride, padding, groups=groups, bias=False)
+        kind, padding = (nn.Conv2d, kernel // 2) if stride == 1 else (SameConvolution, 0)
+        self.conv = kind(channels_in, channels_out, kernel, stride, padding, groups=groups, bias=False)
         self.norm = nn.BatchNorm2d(channels_out, eps=EPSILON)
+        self.activation = nn.Identity() if linear else nn.ReLU6()
         self.kernel, self.stride, self.linear = kernel, stride, linear
 
     def forward(self, x: Images) -> Tensor:
-        if self.stride > 1:
-            x = F.pad(x, (*self.padding(x.shape[3]), *self.padding(x.shape[2])))
-        x = self.norm(self.conv(x))
-        return x if self.linear else F.relu6(x)
-
-    def padding(self, length: int) -> tuple[int, int]:
-        """What TensorFlow's "SAME" adds before and after."""
-        outputs = -(-length // self.stride)
-        total = max(0, (outputs - 1) * self.stride + self.kernel - length)
-        return total // 2, total - total // 2
+        return cast(Tensor, self.activation(self.norm(self.conv(x))))
 
 
 class InvertedBlock(nn.Module):
@@ -115,6 +128,8 @@ class EfficientNetLite0(nn.Module):
     def __init__(self, implanted_blocks: int) -> None:
         super().__init__()
         self.dim = DIM
+        self.numbers_per_pixel = STAGES[1].expansion * STAGES[0].channels / 4
+        """Of the largest map, for each pixel of an image: the second block's expansion, at half the image's sides."""
         self.stem = Convolution(3, STEM, 3, 2)
         blocks, channels = [], STEM
         for stage in STAGES:
@@ -138,6 +153,10 @@ class EfficientNetLite0(nn.Module):
         )
 
     def forward(self, x: Images) -> Float[Tensor, "image dim out_height out_width"]:
+        return rooted(self.published(x))
+
+    def published(self, x: Images) -> Float[Tensor, "image dim out_height out_width"]:
+        """The map as it was trained to be, whose mean ImageNet's classifier reads."""
         x = self.stem(x)
         for block in self.blocks:
             x = block(x)
@@ -152,7 +171,7 @@ class EfficientNetLite0(nn.Module):
             *read, x = cast(InvertedBlock, block).activations(x)
             if number >= len(self.blocks) - self.implanted_blocks:
                 maps += read
-        return [*maps, x], self.head(x)
+        return [*maps, x], rooted(self.head(x))
 
     def map_size(self, height: int, width: int) -> tuple[int, int]:
         """The locations (rows, columns) that an image of this size gives."""
@@ -162,6 +181,11 @@ class EfficientNetLite0(nn.Module):
                 f"set --image-size {SHRINK} or more"
             )
         return -(-height // SHRINK), -(-width // SHRINK)
+
+
+def rooted(maps: Images) -> Images:
+    """Each channel over the root of its mean over the image, so that the mean of what is left is that root."""
+    return maps * torch.rsqrt(maps.mean((2, 3), keepdim=True) + WEAK)
 
 
 def tail_of(blocks: list[InvertedBlock], head: Convolution) -> Tail:

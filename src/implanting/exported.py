@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from implanting.calibration import open_set_score
 from implanting.errors import ConfigError
+from implanting.folding import folded
 from implanting.implants import EPSILON, Implant, Implants, activate
 from implanting.learning import Learned
 from implanting.similarity import locations, scaled_cosine
@@ -27,7 +28,7 @@ class ExportedClassifier(nn.Module):
             raise ConfigError("a classifier that flattens its maps has no score at a location: export without heat map")
         self.learned, self.heat_map = learned, heat_map
         self.shape = learned.base.map_size(image_size, image_size)
-        self.network = copy.deepcopy(learned.base.quick).cpu()
+        self.network = copy.deepcopy(folded(learned.base.network, learned.base.image_size)).cpu()
         implants = learned.fitted.implants
         self.implants = None if implants is None else ImplantConvolutions(implants)
         mean, std = (torch.tensor(values)[:, None, None] for values in vars(learned.base.normalisation).values())

@@ -30,22 +30,27 @@ Network = TypeVar("Network", bound=nn.Module)
 def folded(network: Network, image_size: tuple[int, int]) -> Network:
     """A copy that computes the same, faster; the network itself where nothing can be folded."""
     quick = copy.deepcopy(network)
-    device = next((parameter.device for parameter in network.parameters()), torch.device("cpu"))
-    image = torch.randn(1, 3, *image_size, generator=torch.Generator().manual_seed(0)).to(device)
-    expected, pairs = observed(quick, image)
+    image = trial_image(network, image_size)
+    expected, pairs = observed(quick, image, (nn.BatchNorm2d,))
+    pairs = [(name, norm) for name, norm in pairs if quick.get_submodule(norm).running_mean is not None]
     if not pairs:
         return network
     for convolution, norm in pairs:
         fold(quick.get_submodule(convolution), quick.get_submodule(norm))
-        parent, _, name = norm.rpartition(".")
-        setattr(quick.get_submodule(parent), name, nn.Identity())
-    maps, phi = cast(Embedding, quick).activations(image)
-    same = all(close(one, other) for one, other in zip([*maps, phi], expected, strict=True))
-    return quick if same else network
+        replace(quick, norm, nn.Identity())
+    return quick if same_maps(quick, image, expected) else network
 
 
-def observed(network: nn.Module, image: Tensor) -> tuple[list[Tensor], list[tuple[str, str]]]:
-    """What the network gives for an image, and the names of each convolution and the batch norm that follows it."""
+def trial_image(network: nn.Module, image_size: tuple[int, int]) -> Tensor:
+    """Noise, where the network computes."""
+    device = next((parameter.device for parameter in network.parameters()), torch.device("cpu"))
+    return torch.randn(1, 3, *image_size, generator=torch.Generator().manual_seed(0)).to(device)
+
+
+def observed(
+    network: nn.Module, image: Tensor, kinds: tuple[type[nn.Module], ...]
+) -> tuple[list[Tensor], list[tuple[str, str]]]:
+    """What the network gives for an image, and the names of each convolution and the module of these kinds after it."""
     calls: dict[str, list[Tensor]] = {}
     names = {module: name for name, module in network.named_modules()}
 
@@ -56,15 +61,21 @@ def observed(network: nn.Module, image: Tensor) -> tuple[list[Tensor], list[tupl
         calls.setdefault(names[module], []).append(inputs[0])
 
     convolutions = [module for module in names if isinstance(module, nn.Conv2d)]
-    norms = [module for module in names if isinstance(module, nn.BatchNorm2d) and module.running_mean is not None]
+    followers = [module for module in names if isinstance(module, kinds)]
     handles = [module.register_forward_hook(keep_output) for module in convolutions]
-    handles += [module.register_forward_pre_hook(keep_input) for module in norms]
+    handles += [module.register_forward_pre_hook(keep_input) for module in followers]
     maps, phi = cast(Embedding, network).activations(image)
     for handle in handles:
         handle.remove()
     outputs = {id(calls[names[one]][0]): names[one] for one in convolutions if len(calls.get(names[one], ())) == 1}
-    inputs = {names[one]: id(calls[names[one]][0]) for one in norms if len(calls.get(names[one], ())) == 1}
-    return [*maps, phi], [(outputs[read], norm) for norm, read in inputs.items() if read in outputs]
+    inputs = {names[one]: id(calls[names[one]][0]) for one in followers if len(calls.get(names[one], ())) == 1}
+    return [*maps, phi], [(outputs[read], name) for name, read in inputs.items() if read in outputs]
+
+
+def replace(network: nn.Module, name: str, module: nn.Module) -> None:
+    """Put another module in the place of this name."""
+    parent, _, leaf = name.rpartition(".")
+    setattr(network.get_submodule(parent), leaf, module)
 
 
 def fold(convolution: nn.Module, norm: nn.Module) -> None:
@@ -74,6 +85,12 @@ def fold(convolution: nn.Module, norm: nn.Module) -> None:
     before.weight, before.bias = fuse_conv_bn_weights(
         before.weight, before.bias, *statistics, after.eps, after.weight, after.bias
     )
+
+
+def same_maps(network: nn.Module, image: Tensor, expected: list[Tensor]) -> bool:
+    """Whether the network gives for the image what is expected."""
+    maps, phi = cast(Embedding, network).activations(image)
+    return all(close(one, other) for one, other in zip([*maps, phi], expected, strict=True))
 
 
 def close(one: Tensor, other: Tensor) -> bool:

@@ -13,7 +13,7 @@ machine's matrix multiplication, where a convolution to 16 channels does not
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -159,3 +159,10 @@ def implants_from_tensors(tail: Tail, sizes: Sizes, tensors: Mapping[str, Tensor
         for number, layer in enumerate(tail.layers)
     ]
     return Implants(tail, sizes, layers)
+
+
+def joined(parts: Sequence[Implants]) -> Implants:
+    """The trained implants of tasks that were adapted apart, in one."""
+    named = [implant_tensors(part) for part in parts]
+    tensors = {name: torch.cat([each[name] for each in named]) for name in named[0]}
+    return implants_from_tensors(parts[0].tail, parts[0].sizes, tensors)

@@ -49,6 +49,8 @@ class Learned:
     counts: Int[Tensor, " way"]
     """Supports of each class."""
     calibration: Calibration
+    support_views: int = 1
+    """Views of each support that its prototype averages."""
 
     @property
     def prototypes(self) -> Float[Tensor, "way dim"]:
@@ -73,7 +75,9 @@ class Learned:
 
     def with_images(self, images: Images, labels: Int[Tensor, " image"]) -> "Learned":
         """Further supports of these classes."""
-        vectors = pool(self.features(images), self.fitted.classify.support_pooling).squeeze(1)
+        features = self.features(views_of(images, self.support_views).flatten(0, 1))
+        vectors = pool(features, self.fitted.classify.support_pooling).squeeze(1)
+        vectors = vectors.unflatten(0, (self.support_views, -1)).mean(0)
         counts = self.counts + labels.bincount(minlength=len(self.counts))
         moves = torch.zeros_like(self.prototypes).index_add(0, labels, vectors - self.prototypes[labels])
         return self.replaced(self.prototypes + moves / counts[:, None], counts)  # a class without new images stays
@@ -127,7 +131,8 @@ def learn_implants(
     maps, phi, sizes = encode(base, views_of(images, views).transpose(0, 1).flatten(0, 1))
     supports, fit = Supports.of_one_task(maps, phi, labels, views), fitting(sizes)
     fitted = fit.implants(supports, [generator_of(seed, Stream.IMPLANTS, 0)])
-    learned = Learned(base, fitted, labels.bincount(), usual_calibration(base))
+    counts = labels.bincount()
+    learned = Learned(base, fitted, counts, usual_calibration(base, counts), fit.support_views)
     if int(learned.counts.max()) < ENOUGH:
         return learned
     held_out = cross_fit(supports, brief(fit), [generator_of(seed, Stream.IMPLANTS, 0)]).implants
@@ -158,7 +163,8 @@ def learn_prototypes(
         start += len(images)
     support, counts = torch.cat(vectors), labels.bincount()
     sums = support.new_zeros(len(counts), support.shape[1]).index_add(0, labels, support)
-    learned = Learned(base, Fitted((sums / counts[:, None])[None], classify), counts, usual_calibration(base))
+    fitted = Fitted((sums / counts[:, None])[None], classify)
+    learned = Learned(base, fitted, counts, usual_calibration(base, counts), views)
     if not chosen.any():
         return learned
     cosines = left_out_cosines(learned, torch.cat(queries), support[chosen], labels[chosen])
@@ -166,10 +172,10 @@ def learn_prototypes(
     return dataclasses.replace(learned, calibration=told.backed_by(learned.calibration))
 
 
-def usual_calibration(base: BaseNetwork) -> Calibration:
+def usual_calibration(base: BaseNetwork, counts: Int[Tensor, " way"]) -> Calibration:
     """What the validation images of a base tell, for tasks whose supports are too few to tell it."""
-    stored = base.training.get("calibration")
-    return Calibration.from_document(stored) if stored else UNKNOWN
+    told = {shots: stored for shots, stored in base.calibrations.items() if shots <= int(counts.median())}
+    return Calibration.from_document(told[max(told)]) if told else UNKNOWN
 
 
 def calibrating(labels: Int[Tensor, " image"]) -> Int[Tensor, " chosen"]:

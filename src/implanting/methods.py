@@ -15,15 +15,13 @@ from torch import Generator, Tensor
 
 from implanting.activations import Activations
 from implanting.crossfit import cross_fit, implants_help
+from implanting.gathering import answers_of
 from implanting.inference import PrototypeClassifier
 from implanting.randomness import Stream, generator_of
 from implanting.similarity import pool, probabilities, prototypes, scaled_cosine
 from implanting.supports import Fitting, Supports, widened
 from implanting.tasks import Tasks
 from implanting.views import rows_of
-
-SCORES = 2**23
-"""Scores of prototypes held at once, 32 MiB: where there are many classes, of fewer tasks."""
 
 Queries = Int[Tensor, "task group query"]
 """A class for each query; a group is the queries of one class."""
@@ -65,14 +63,14 @@ def in_views(views: int) -> str:
 class PrototypeMethod:
     """Prototypes of the base network's own features.
 
-    Equal to `classify` on gathered features, but pools and normalises every image once, not once a task: gathering
-    queries is what is left to do.
+    Equal to `classify` on gathered features, but pools and normalises every image once, not once a task: gathering is
+    what is left to do.
     """
 
     phi: Float[Tensor, "row location dim"]
     """Of the images, then of their other views."""
     classify: PrototypeClassifier
-    tasks_at_once: int = 256
+    tasks_at_once: int = 1024
     views: int = 1
     """Views of each image in phi; a support is the mean of them, a query the image itself."""
 
@@ -88,40 +86,11 @@ class PrototypeMethod:
         return F.normalize(pool(images, self.classify.query_pooling), dim=-1)
 
     def __call__(self, tasks: Tasks) -> tuple[Queries, Queries]:
-        scores_of_a_task = tasks.query[0].numel() * tasks.query.shape[1] * self.query_directions.shape[1]
-        together = max(1, SCORES // scores_of_a_task)
         with torch.inference_mode():
-            answers = [self.answers(tasks[start : start + together]) for start in range(0, len(tasks), together)]
-        return named(tasks, torch.cat(answers))
-
-    def answers(self, tasks: Tasks) -> Int[Tensor, "task way_query"]:
-        """Which of its task's classes each query is given."""
-        vectors = self.classify.tau * F.normalize(self.support_vectors[tasks.support].mean(2), dim=-1)
-        probability = self.scores(tasks, vectors).softmax(1).mean(3)
-        # Over the innermost axis: argmax(1) takes five times as long.
-        return probability.mT.contiguous().argmax(2).view(len(tasks), -1)
-
-    def scores(
-        self, tasks: Tasks, vectors: Float[Tensor, "task way dim"]
-    ) -> Float[Tensor, "task_group way query location"]:
-        """The products of every query's locations with its task's vectors, less those with the last vector.
-
-        Softmax is the same for such differences, and the last ones are 0: a product fewer. The queries of one class of
-        one task (a group) are gathered into one small buffer, again and again: they stay in the processor's cache, and
-        no fresh memory is touched, which costs more than to fill it. Groups of a class follow each other, as they share
-        images.
-        """
-        directions = self.query_directions
-        queries, way = tasks.query.flatten(0, 1).to(directions.device), tasks.query.shape[1]
-        group = directions.new_empty(queries.shape[1], *directions.shape[1:])
-        rows = group.view(-1, directions.shape[2]).T
-        scores = directions.new_zeros(len(queries), way, rows.shape[1])
-        differences = (vectors[:, :-1] - vectors[:, -1:]).unbind()
-        images, outputs = queries.unbind(), scores[:, :-1].unbind()  # views made once: an index in the loop costs more
-        for number in tasks.classes.flatten().argsort().tolist():
-            torch.index_select(directions, 0, images[number], out=group)
-            torch.mm(differences[number // way], rows, out=outputs[number])
-        return scores.unflatten(2, group.shape[:2])
+            supports = tasks.support.flatten(0, 1).to(self.phi.device)
+            means = F.embedding_bag(supports, self.support_vectors, mode="mean")  # gathers nothing
+            vectors = self.classify.tau * F.normalize(means, dim=-1).view(*tasks.support.shape[:2], -1)
+            return named(tasks, answers_of(self.query_directions, tasks, vectors))
 
     def __str__(self) -> str:
         return f"prototypes ({self.classify}{in_views(self.views)})"

@@ -42,12 +42,13 @@ class ResidualBlock(nn.Module):
         self.norm3 = nn.BatchNorm2d(channels_out)
         self.shortcut = convolution(channels_in, channels_out, 1)
         self.shortcut_norm = nn.BatchNorm2d(channels_out)
+        self.swish1, self.swish2, self.swish3 = nn.SiLU(), nn.SiLU(), nn.SiLU()  # seen by `packed.py` as modules
 
     def activations(self, x: Float[Tensor, "image channel height width"]) -> list[Tensor]:
         """The activation of each convolution in turn: a_1, a_2 at the input's size, and the pooled output a_3."""
-        a1 = F.silu(self.norm1(self.conv1(x)))
-        a2 = F.silu(self.norm2(self.conv2(a1)))
-        a3 = F.silu(self.norm3(self.conv3(a2)) + self.shortcut_norm(self.shortcut(x)))
+        a1 = self.swish1(self.norm1(self.conv1(x)))
+        a2 = self.swish2(self.norm2(self.conv2(a1)))
+        a3 = self.swish3(self.norm3(self.conv3(a2)) + self.shortcut_norm(self.shortcut(x)))
         return [a1, a2, F.max_pool2d(a3, 2)]
 
     def tail(self) -> Tail:
@@ -73,16 +74,16 @@ class PlainBlock(nn.Module):
         super().__init__()
         self.conv1 = convolution(channels_in, channels_out, 3)
         self.norm1 = nn.BatchNorm2d(channels_out)
-        self.relu = relu
+        self.relu = nn.ReLU() if relu else None
 
     def activations(self, x: Float[Tensor, "image channel height width"]) -> list[Tensor]:
         """The pooled activation of the block's one convolution."""
         a1 = self.norm1(self.conv1(x))
-        return [F.max_pool2d(F.relu(a1) if self.relu else a1, 2)]
+        return [F.max_pool2d(self.relu(a1) if self.relu is not None else a1, 2)]
 
     def tail(self) -> Tail:
         """This block as the implanted one."""
-        activation: Activation | None = "relu" if self.relu else None
+        activation: Activation | None = "relu" if self.relu is not None else None
         return Tail((ImplantedLayer(0, self.conv1.in_channels, 3, activation=activation, pool=2),))
 
     def forward(self, x: Float[Tensor, "image channel height width"]) -> Tensor:
@@ -96,6 +97,8 @@ class Network(nn.Module):
         super().__init__()
         self.blocks = nn.ModuleList(blocks)
         self.dim = dim
+        self.numbers_per_pixel = blocks[0].conv1.out_channels
+        """Of the largest map, which is the first block's, for each pixel of an image."""
         self.tail = blocks[-1].tail()
 
     def forward(

@@ -5,6 +5,7 @@ locations. What it computes is never looked into; the convolutions beside which 
 what they read is caught on the way in.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -54,7 +55,10 @@ class ModuleNetwork(nn.Module):
         self.captured: list[nn.Module] = []
         self.tail: Tail | None = None
         self.known_sizes: dict[tuple[int, int], tuple[int, int]] = {}
-        self.dim = self.probe(*image_size).shape[1]
+        with counted_outputs(module) as numbers:
+            self.dim = self.probe(*image_size).shape[1]
+        self.numbers_per_pixel = max(3.0, max(numbers, default=0) / math.prod(image_size))
+        """Of the largest map, for each pixel of an image."""
 
     @torch.inference_mode()
     def probe(self, height: int, width: int) -> Float[Tensor, "1 dim rows columns"]:
@@ -151,6 +155,22 @@ def captured_inputs(modules: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
     handles = [module.register_forward_pre_hook(keep(number)) for number, module in enumerate(modules)]
     try:
         yield inputs
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextmanager
+def counted_outputs(module: nn.Module) -> Iterator[list[int]]:
+    """How many numbers each layer gives while the block runs."""
+    numbers: list[int] = []
+
+    def note(_layer: nn.Module, _inputs: Any, output: Any) -> None:
+        numbers.append(output.numel() if isinstance(output, Tensor) else 0)
+
+    handles = [layer.register_forward_hook(note) for layer in module.modules()]
+    try:
+        yield numbers
     finally:
         for handle in handles:
             handle.remove()

@@ -13,22 +13,24 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Float, UInt8
+from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from implanting.augment import shrink
 from implanting.base import BaseNetwork
-from implanting.batches import batch
+from implanting.batches import batch, batch_indices
 from implanting.classifiers import classification_loss
 from implanting.config import PretrainConfig
 from implanting.datasets import ImageSet
 from implanting.distributed import choose_device, process_group, rank, restarted, share, synchronise, world_size
 from implanting.errors import ConfigError
 from implanting.optimisation import schedule
+from implanting.progress import Progress, silent
 from implanting.run import Run, StageOne, check_output, prepare
 from implanting.run import resume as resume_run
 from implanting.similarity import probabilities
+from implanting.soft_labels import targets
 from implanting.validation import FewShotTest
 
 Observer = Callable[[Mapping[str, Any]], None]
@@ -50,6 +52,7 @@ def pretrain(
     overwrite: bool = False,
     observe: Observer = ignore,
     stop: Callable[[], bool] = lambda: False,
+    progress: Progress = silent,
 ) -> BaseNetwork:
     """Train on base classes, save to `out`, and give the base network.
 
@@ -58,7 +61,7 @@ def pretrain(
     out = Path(out)
     check_output(out, resume, overwrite)
     device = choose_device(device) if isinstance(device, str) else device
-    run = prepare(config, base_images, validation, device)
+    run = prepare(config, base_images, validation, device, progress)
     if overwrite and rank() == 0 and not restarted():
         out.unlink(missing_ok=True)  # else a worker that is started again would go on from it
     with process_group(device):
@@ -97,13 +100,14 @@ def train(run: Run, out: Path, observe: Observer, stop: Callable[[], bool]) -> N
 def train_step(run: Run, model: nn.Module) -> Float[Tensor, " 2"]:
     """One step of gradient descent on the next batch; gives its loss and accuracy."""
     images, labels = batch(run.images, run.config.augment, run.config.batch_size, run.config.seed, run.step)
+    learned = labels if run.soft is None else targets(labels, run.soft[batch_of(run)], run.config.teacher_share)
     part = share(len(labels))
-    images, labels = images[part].to(run.device), labels[part].to(run.device)
+    images, labels, learned = (values[part].to(run.device) for values in (images, labels, learned))
     with torch.autocast(
         run.device.type, torch.bfloat16, enabled=run.device.type == "cuda" and torch.cuda.is_bf16_supported()
     ):
         scores = model(inputs(run, images))
-    loss = classification_loss(scores, labels, run.config.label_smoothing)
+    loss = classification_loss(scores, learned, run.config.label_smoothing)
     for group in run.optimizer.param_groups:
         group["lr"] = schedule(run.config, (run.step + 0.5) / run.steps)
     run.optimizer.zero_grad()
@@ -112,6 +116,11 @@ def train_step(run: Run, model: nn.Module) -> Float[Tensor, " 2"]:
     run.step += 1
     right = probabilities(scores.detach()).argmax(-1) == labels
     return torch.stack([loss.detach(), right.float().mean()])
+
+
+def batch_of(run: Run) -> Int[Tensor, " image"]:
+    """Which images the next step sees."""
+    return batch_indices(run.step, run.config.batch_size, len(run.images), run.config.seed)
 
 
 def inputs(run: Run, images: UInt8[Tensor, "image height width 3"]) -> Float[Tensor, "image 3 _ _"]:

@@ -14,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from implanting import __version__
+from implanting.base import load_base
 from implanting.classifiers import CosineClassifier
 from implanting.config import PretrainConfig, flat
 from implanting.datasets import ImageSet, check_disjoint
@@ -22,6 +23,8 @@ from implanting.errors import ConfigError
 from implanting.images import Normalisation
 from implanting.networks import Network
 from implanting.optimisation import build_optimizer, load_optimizer, optimizer_tensors, total_steps
+from implanting.progress import Progress, silent
+from implanting.soft_labels import soft_labels
 from implanting.trained import BaseDescription, build, load_weights, read_base, save_base
 from implanting.validation import FewShotTest, few_shot_test
 
@@ -52,6 +55,8 @@ class Run:
     optimizer: torch.optim.Optimizer
     device: torch.device
     steps: int
+    soft: Float[Tensor, "image base_class"] | None = None
+    """What the teacher says of each image, where there is one."""
     step: int = 0
     seconds: float = 0.0
     figures: dict[str, float] = field(default_factory=dict)
@@ -103,7 +108,13 @@ def check_output(out: Path, resume: bool, overwrite: bool) -> None:
         raise ConfigError(f"--out {out} exists already; continue it with --resume, replace it with --overwrite")
 
 
-def prepare(config: PretrainConfig, base_images: ImageSet, validation: ImageSet | None, device: torch.device) -> Run:
+def prepare(
+    config: PretrainConfig,
+    base_images: ImageSet,
+    validation: ImageSet | None,
+    device: torch.device,
+    progress: Progress = silent,
+) -> Run:
     """Check everything that can be known before training, and set up step 0."""
     if config.batch_size % world_size():
         raise ConfigError(f"--batch-size {config.batch_size} cannot be shared by {world_size()} processes evenly")
@@ -139,7 +150,8 @@ def prepare(config: PretrainConfig, base_images: ImageSet, validation: ImageSet 
     )
     few_shot = few_shot_test(config, validation, normalisation, device) if validation is not None else None
     optimizer = build_optimizer(config, model)
-    return Run(config, images, few_shot, description, model, optimizer, device, total_steps(config, len(images)))
+    soft = soft_labels(load_base(config.teacher).to(device), images, progress) if config.teacher else None
+    return Run(config, images, few_shot, description, model, optimizer, device, total_steps(config, len(images)), soft)
 
 
 FREE = frozenset({"validate_every", "validation_tasks", "validation_images", "save_every"})

@@ -17,10 +17,11 @@ from implanting.adapt import adapt, queries_of
 from implanting.base import BaseNetwork
 from implanting.config import ImplantConfig, InferenceConfig
 from implanting.errors import ConfigError
-from implanting.implants import BaseMaps, Implants, PooledMaps
+from implanting.implants import BaseMaps, Implants, PooledMaps, joined
 from implanting.inference import PrototypeClassifier, prototype_classifier
 from implanting.similarity import pool, probabilities, scaled_cosine
 from implanting.tail import Sizes, Tail
+from implanting.threads import in_threads, shares
 
 
 @dataclass(frozen=True)
@@ -128,10 +129,15 @@ class Fitting:
         return self.fitted(supports, self.adapted(supports, generators), self.by_implants)
 
     def adapted(self, supports: Supports, generators: list[Generator]) -> Implants:
-        """Implants, a fresh set for each task, trained on its supports."""
+        """Implants, a fresh set for each task, trained on its supports; each thread trains those of its share."""
         seen = supports.first_views(self.config.adapt_views)
-        tail = self.require_implants()
-        return adapt(seen.base_maps, seen.phi, seen.row_labels, tail, self.sizes, self.config, generators, seen.groups)
+        tail, labels, groups = self.require_implants(), seen.row_labels, seen.groups
+
+        def share(tasks: slice) -> Implants:
+            base_maps, some = [maps[tasks] for maps in seen.base_maps], generators[tasks]
+            return adapt(base_maps, seen.phi[tasks], labels, tail, self.sizes, self.config, some, groups)
+
+        return joined(in_threads(share, shares(len(seen))))
 
     def fitted(self, supports: Supports, implants: Implants | None, classify: PrototypeClassifier) -> Fitted:
         """Prototypes of features that implants have widened, if there are any, for one way to classify."""

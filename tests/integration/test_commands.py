@@ -65,7 +65,10 @@ def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture[str]) -> N
         ),
         (
             "adapt",
-            ["--sizes", "32", "--width", "2", "--tasks", "2", "--epochs", "1", "--memory-images", "700"],
+            [
+                *("--sizes", "32", "--width", "2", "--tasks", "2", "--epochs", "1"),
+                *("--memory-images", "700", "--memory-tasks", "8"),
+            ],
             "over_naive",
         ),
         ("evaluate", ["--locations", "1", "--tasks", "20", "--loop-tasks", "5"], "over_one_task"),

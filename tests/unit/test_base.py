@@ -8,7 +8,10 @@ import torch
 from implanting import base as base_module
 from implanting.base import base_document, base_from_document, load_base
 from implanting.config import NetworkConfig
+from implanting.efficientnet import EfficientNetLite0
 from implanting.errors import CheckpointError, ImageTooSmall
+from implanting.networks import c128f, resnet12
+from implanting.own_module import ModuleNetwork
 from implanting.trained import BaseDescription, build, save_base, weights
 from toys import noise, same, tiny_config, toy_base
 
@@ -116,10 +119,29 @@ def test_what_others_read_of_a_base():
     assert base.finished
 
 
+def test_what_suits_photos():
+    tiny, imagenet = toy_base(), load_base("efficientnet-lite0")
+    assert (tiny.photo_size, imagenet.photo_size) == (48, 224)
+    assert toy_base(pooling="flatten").photo_size == 32  # its classifier has weights for each location of one map
+    assert [imagenet.support_views(shots) for shots in (1, 2, 3, 5)] == [6, 6, 1, 1]
+    assert tiny.support_views(1) == 1
+
+
 def test_large_images_go_through_in_smaller_batches():
-    assert [len(batch) for batch in base_module.batches_of(noise(76, 8, 8, 3))] == [32, 32, 12]
-    assert [len(batch) for batch in base_module.batches_of(noise(8, 224, 224, 3))] == [5, 3]
-    assert [len(batch) for batch in base_module.batches_of(torch.zeros(2, 2000, 1000, 3, dtype=torch.uint8))] == [1, 1]
+    def lengths(network, *shape):
+        return [len(batch) for batch in base_module.batches_of(torch.zeros(*shape, 3, dtype=torch.uint8), network)]
+
+    assert lengths(resnet12(64), 76, 8, 8) == [32, 32, 12]
+    assert lengths(resnet12(64), 15, 84, 84) == [11, 4]
+    assert lengths(resnet12(64), 2, 2000, 1000) == [1, 1]
+    assert lengths(EfficientNetLite0(0), 6, 224, 224) == [4, 2]
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("network", [resnet12(8), c128f(8), EfficientNetLite0(0)])
+def test_the_largest_map_is_as_large_as_networks_say(network):
+    largest = ModuleNetwork(network, (64, 96)).numbers_per_pixel
+    assert network.numbers_per_pixel == largest
 
 
 def test_the_imagenet_base_embedded_in_another_document_comes_back():

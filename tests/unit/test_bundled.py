@@ -47,6 +47,6 @@ def test_a_file_with_another_hash_is_never_loaded(monkeypatch, tmp_path):
 
 
 def test_a_missing_fc100_base_is_told(monkeypatch, tmp_path):
-    monkeypatch.setattr(bundled, "__file__", str(tmp_path / "bundled.py"))
+    monkeypatch.setattr(bundled, "BASES", tmp_path)
     with pytest.raises(CheckpointError, match="'fc100' is not part of this installation"):
         load_base("fc100")

@@ -16,6 +16,7 @@ from sklearn.exceptions import NotFittedError
 
 from implanting.base import BaseNetwork
 from implanting.calibration import Calibration
+from implanting.classifier import suited_size
 from implanting.errors import CannotRefuse, ConfigError, DataError, ImageError, ImplantingError, ImplantsKept
 from implanting.estimator import FewShotClassifier
 from implanting.labels import Labels
@@ -63,6 +64,16 @@ def state(classifier: FewShotClassifier) -> dict[str, Any]:
 
 def all_classes(classifier: FewShotClassifier) -> list[Any]:
     return classifier.classes_.tolist()
+
+
+@pytest.mark.parametrize(("sides", "size"), [((32, 32, 32), 32), ((47, 47, 47), 32), ((20, 48, 300), 48)])
+def test_photos_larger_than_a_base_was_trained_for_run_at_the_size_that_suits_them(base, sides, size):
+    images = [Image.fromarray(noise(side, side + 9, 3).numpy()) for side in sides]
+    assert suited_size(base, images) == size
+    classifier = FewShotClassifier(base, implants=False).fit(images, ["a", "b", "b"])
+    assert classifier.size_ == size
+    as_told = FewShotClassifier(base, implants=False, image_size=40).fit(images, ["a", "b", "b"])
+    assert as_told.size_ == 40
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """A saved classifier: all of it comes back, and whatever is wrong with a file is said in one line."""
 
+import dataclasses
 import json
 import struct
 from collections.abc import Callable
@@ -99,6 +100,14 @@ def test_a_file_is_safetensors_with_a_format_number(saved):
     assert document["classes"] == ["ash", "beech", "oak", "élm"]
     names = load_file(saved).keys()
     assert {"prototypes", "counts", "supports.images", "implants.0.gamma"} < names
+
+
+def test_images_added_after_loading_are_seen_in_as_many_views(base, tmp_path):
+    classifier = fitted(base)
+    classifier.learned_ = dataclasses.replace(classifier.learned_, support_views=6)
+    classifier.save(tmp_path / "c.safetensors")
+    again = FewShotClassifier.load(tmp_path / "c.safetensors")
+    assert again.learned_.support_views == 6
 
 
 def test_changed_classifiers_are_saved_as_they_are(base, tmp_path):

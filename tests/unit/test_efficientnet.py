@@ -8,7 +8,7 @@ from torch import Tensor
 
 from implanting.base import load_base
 from implanting.bundled import IMAGENET_PREPROCESSING, imagenet_weights
-from implanting.efficientnet import Convolution, EfficientNetLite0
+from implanting.efficientnet import Convolution, EfficientNetLite0, rooted
 from implanting.errors import ConfigError, ImageTooSmall
 from implanting.images import load
 from toys import seeded, unsettle
@@ -27,7 +27,7 @@ def imagenet_probabilities(network: EfficientNetLite0, photo) -> Tensor:
     weights = imagenet_weights()
     image = IMAGENET_PREPROCESSING.normalisation(torch.tensor(load(photo, 224))[None])
     with torch.inference_mode():
-        return (network(image).mean((2, 3)) @ weights["_fc.weight"].T + weights["_fc.bias"]).softmax(1)[0]
+        return (network.published(image).mean((2, 3)) @ weights["_fc.weight"].T + weights["_fc.bias"]).softmax(1)[0]
 
 
 def test_published_facts(network):
@@ -42,6 +42,16 @@ def test_a_cat_is_a_cat_and_an_espresso_an_espresso(network):
     cats = imagenet_probabilities(network, data.cat())
     assert cats[[TABBY, TIGER_CAT, EGYPTIAN_CAT]].sum() > 0.8
     assert imagenet_probabilities(network, data.coffee())[ESPRESSO] > 0.9
+
+
+@torch.inference_mode()
+def test_the_pooled_feature_is_the_root_of_the_published_one(network):
+    x = torch.randn(2, 3, 64, 96, generator=seeded())
+    published = network.published(x).mean((2, 3))
+    assert published.min() < 1e-3 < 0.1 < published.max()
+    for mean, pooled in zip(published.flatten().tolist(), network(x).mean((2, 3)).flatten().tolist(), strict=True):
+        assert pooled == pytest.approx(mean / math.sqrt(mean + 0.1), rel=1e-4, abs=1e-6)
+    assert torch.equal(rooted(torch.zeros(1, 2, 3, 3)), torch.zeros(1, 2, 3, 3))
 
 
 @pytest.mark.parametrize("size", [(7, 7), (8, 8), (9, 12)])
@@ -76,7 +86,7 @@ def test_the_maps_that_implants_read(blocks, network):
     assert phi.shape[2:] == other.map_size(70, 45) == (3, 2)
     assert [part.shape[1] for part in maps] == [layer.channels for layer in other.tail.layers]
     assert len(maps) == other.tail.maps == 3 * blocks + 1
-    torch.testing.assert_close(other.head(maps[-1]), phi)
+    torch.testing.assert_close(rooted(other.head(maps[-1])), phi)
     if blocks:
         last = other.blocks[-1]
         torch.testing.assert_close(last.expand(maps[-4]), maps[-3])

@@ -57,15 +57,6 @@ def test_answers_against_a_loop_over_tasks_and_queries(support, query):
     assert 0.4 < (truth == given).float().mean() < 0.98
 
 
-def test_answers_do_not_depend_on_how_many_scores_are_held_at_once(monkeypatch):
-    method = PrototypeMethod(PHI, PrototypeClassifier("gap", "dense", 10.0))
-    together = method(TASKS)[1]
-    monkeypatch.setattr(
-        "implanting.methods.SCORES", 3 * 3 * 4 * 3 * 6
-    )  # of three tasks: 12 queries, 3 ways, 6 locations
-    assert torch.equal(method(TASKS)[1], together)
-
-
 def test_probabilities_of_a_task_one_can_draw():
     # Two classes, east and north; a query to the north-north-east.
     support = torch.tensor([[1.0, 0.0], [0.0, 3.0]]).view(1, 2, 1, 1, 2)

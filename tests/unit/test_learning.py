@@ -1,6 +1,7 @@
 """One task as a user has it, against arithmetic by hand, against evaluation's methods, and against explicit loops."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import torch
 from torch import Tensor
 
 from implanting.activations import compute_activations, encode
-from implanting.base import BaseNetwork
+from implanting.base import BaseNetwork, load_base
 from implanting.calibration import UNKNOWN, Calibration
 from implanting.config import ImplantConfig, InferenceConfig
 from implanting.errors import ConfigError
@@ -28,6 +29,7 @@ from implanting.methods import ImplantMethod
 from implanting.similarity import pool
 from implanting.supports import fitting_of
 from implanting.tasks import Tasks
+from implanting.views import view_of
 from toys import coloured, noise, toy_base
 
 SHADES = coloured(classes=4, per_class=6, size=32, seed=1, prefix="shade")
@@ -37,7 +39,7 @@ UNEVEN = torch.tensor([0, 1, 2, 3, 0, 1, 2, 0, 1, 0])
 CONFIG = ImplantConfig(implant_channels=3, implant_epochs=3)
 
 
-def learned_by(base: BaseNetwork, labels: Tensor = LABELS, implants: bool = False, **pooling: str) -> Learned:
+def learned_by(base: BaseNetwork, labels: Tensor = LABELS, implants: bool = False, **pooling: Any) -> Learned:
     inference = InferenceConfig(**pooling)
     batches = iter(IMAGES[: len(labels)].split(5))  # of uneven size: how images are batched must not matter
     return learn(base, lambda sizes: fitting_of(base, sizes, inference, CONFIG), batches, labels, implants, seed=7)
@@ -125,7 +127,7 @@ def test_supports_tell_how_sure_it_is_where_they_are_enough(base, implants):
 
 
 def test_where_supports_are_too_few_the_base_tells(base):
-    assert usual_calibration(base) == UNKNOWN
+    assert usual_calibration(base, torch.tensor([1, 1])) == UNKNOWN
     stored = Calibration(2.0, (-0.9, -0.8), "base")
     training = {**base.training, "calibration": stored.document()}
     taught = BaseNetwork.from_training(
@@ -137,6 +139,28 @@ def test_where_supports_are_too_few_the_base_tells(base):
     enough = learned_by(taught).calibration
     assert enough.told_by == "supports"
     assert enough.usual == stored.known  # for shares that its own images cannot tell
+
+
+def test_the_imagenet_base_tells_it_by_the_number_of_images():
+    base = load_base("efficientnet-lite0")
+    one, two = (usual_calibration(base, torch.tensor([shots, shots])) for shots in (1, 2))
+    assert one.told_by == two.told_by == "base"
+    assert one.power < two.power < 1  # prototypes of fewer images are surer than they may be
+    assert one.threshold(0.05) > two.threshold(0.05)  # and further from their own images
+    assert usual_calibration(base, torch.tensor([1, 1, 2])) == one
+    other = usual_calibration(base.with_tau(2 * base.tau), torch.tensor([1, 1]))
+    assert other.power == pytest.approx(one.power / 2)
+
+
+def test_images_that_come_later_are_averaged_over_views_as_the_first_were(base):
+    labels = LABELS[:8]
+    whole, part = (learned_by(base, some, support_views=6) for some in (labels, labels[:4]))
+    further = part.with_images(IMAGES[4:8], labels[4:])
+    torch.testing.assert_close(further.prototypes, whole.prototypes)
+    by_hand = torch.stack([pool(base.embed(view_of(IMAGES[:8], view)), "gap").squeeze(1) for view in range(6)]).mean(0)
+    expected = torch.stack([by_hand[labels == way].mean(0) for way in range(4)])
+    torch.testing.assert_close(whole.prototypes, expected)
+    assert not torch.allclose(whole.prototypes, learned_by(base, labels).prototypes)
 
 
 def test_further_images_are_learnt_as_if_they_had_been_there(base):

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 
 from implanting.adapt import adapt, inner_products, leave_one_out_loss, leave_one_out_scores, queries_of
 from implanting.errors import DataError
-from implanting.implants import new_implants
+from implanting.implants import implant_tensors, new_implants
 from implanting.similarity import pool, scaled_cosine
 from implanting.supports import Supports
 from toy_tasks import CONFIG, SIZES, TAIL, drawn, fitting, generators
@@ -58,6 +58,21 @@ def test_adapting_on_views_equals_training_by_convolutions_and_loops(labels):
         with torch.no_grad():
             expected, _ = naive_implants(twin, 0, [maps[task : task + 1] for maps in QUERIES.base_maps], statistics)
         torch.testing.assert_close(answers[task], expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("threads", [2, 3, 8])
+def test_threads_share_the_tasks_and_change_nothing(threads):
+    supports, five = drawn(LABELS, tasks=5), range(5)
+    before = torch.get_num_threads()
+    implants = []
+    for number in (1, threads):
+        torch.set_num_threads(number)
+        implants.append(implant_tensors(fitting().adapted(supports, generators(*five))))
+    torch.set_num_threads(before)
+    alone, shared = implants
+    assert list(alone) == list(shared)
+    for name, expected in alone.items():
+        torch.testing.assert_close(shared[name], expected, rtol=1e-5, atol=1e-5)
 
 
 def test_one_image_a_class_needs_two_views():

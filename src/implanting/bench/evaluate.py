@@ -1,5 +1,6 @@
 """Speed of evaluating by prototypes, against a loop over tasks that reads the same cached, normalised features."""
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -8,10 +9,11 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from implanting.bench.timing import best_seconds, growth
+from implanting.bench.timing import FACTOR, PEAK, Work, best_seconds, growth
 from implanting.config import TaskConfig
 from implanting.datasets import ImageSet
 from implanting.evaluation import evaluate_tasks
+from implanting.gathering import vectors_are_smaller
 from implanting.inference import PrototypeClassifier
 from implanting.methods import PrototypeMethod
 from implanting.progress import Progress, silent
@@ -49,7 +51,7 @@ def one_task_at_a_time(method: PrototypeMethod, tasks: Tasks) -> float:
 
 
 def compare(locations: int, tasks: int, loop_tasks: int, rounds: int, progress: Progress = silent) -> dict[str, Any]:
-    """Tasks a second of both, dense queries, and our share of the speed at which memory is copied.
+    """Tasks a second of both, dense queries, and our shares of the speeds at which memory is copied and multiplied.
 
     The loop takes as long for each task, so a part of the tasks is enough to time it.
     """
@@ -58,34 +60,52 @@ def compare(locations: int, tasks: int, loop_tasks: int, rounds: int, progress: 
     some = drawn[:loop_tasks]
     method = PrototypeMethod(random_features(locations), CLASSIFY)
     block, copied = torch.zeros(64 * 2**20), torch.ones(64 * 2**20)  # touched already: no page faults are timed
-    contestants = {
+    square = torch.randn(PEAK, PEAK)
+    contestants: dict[str, Work] = {
         "ours": lambda: evaluate_tasks(method, drawn, config, CLASSES),
         "one task at a time": lambda: one_task_at_a_time(method, some),
         "copy": lambda: copied.copy_(block),
+        "product": lambda: square @ square,
     }
-    seconds = best_seconds(contestants, rounds, progress)
-    per_task = {"ours": seconds["ours"] / len(drawn), "loop": seconds["one task at a time"] / len(some)}
-    bandwidth = 2 * block.nbytes / seconds["copy"]
-    gathered = 2 * 4 * (drawn.query[0].numel() * locations + drawn.support[0].numel()) * DIM
+    seconds = best_seconds(contestants, rounds, progress, f"measuring with {locations} locations")
+    ours, loop = seconds["ours"] / len(drawn), seconds["one task at a time"] / len(some)
+    moved, products = cost_of_a_task(locations, config, method.tasks_at_once)
     return {
         "locations": locations,
-        "tasks_per_second": 1 / per_task["ours"],
-        "over_one_task": per_task["loop"] / per_task["ours"],
-        "share_of_bandwidth": gathered / per_task["ours"] / bandwidth,
+        "tasks_per_second": 1 / ours,
+        "over_one_task": loop / ours,
+        "share_of_bandwidth": moved / ours / (2 * block.nbytes / seconds["copy"]),
+        "share_of_peak": products / ours / (2 * PEAK**3 / seconds["product"]),
     }
 
 
-def linear_growth(locations: int, rounds: int, progress: Progress = silent) -> list[dict[str, Any]]:
-    """Eight times the tasks, and eight times the images to pool and normalise."""
-    phi = random_features(locations)
-    method = PrototypeMethod(phi, CLASSIFY)
-    drawn = tasks_of(TaskConfig(way=5, shot=5, queries=30, tasks=2_048))
+def cost_of_a_task(locations: int, config: TaskConfig, together: int) -> tuple[float, float]:
+    """Bytes read and written by gathering, and floating-point operations of the products.
 
-    def evaluate_some(tasks: int) -> None:
-        evaluate_tasks(method, drawn[:tasks], TaskConfig(way=5, shot=5, queries=30, tasks=tasks), CLASSES)
+    Where vectors are gathered, the images are read too, once for all the tasks that are evaluated together.
+    """
+    way, queries = config.way, config.way * config.queries
+    by_image = vectors_are_smaller(locations, way)
+    gathered = queries * (way - 1 if by_image else locations)
+    read = IMAGES * locations / together if by_image else 0.0
+    supports = way * config.shot
+    return 4 * DIM * (2 * gathered + read + supports), 2.0 * DIM * queries * locations * (way - 1)
+
+
+def linear_growth(
+    locations: Sequence[int], tasks: int, rounds: int, progress: Progress = silent
+) -> list[dict[str, Any]]:
+    """Eight times the tasks on the smallest maps, and eight times the images to pool and normalise of the largest."""
+    method = PrototypeMethod(random_features(min(locations)), CLASSIFY)
+    phi = random_features(max(locations))
+    drawn = tasks_of(TaskConfig(way=5, shot=5, queries=30, tasks=tasks))
+
+    def evaluate_some(number: int) -> None:
+        evaluate_tasks(method, drawn[:number], TaskConfig(way=5, shot=5, queries=30, tasks=number), CLASSES)
 
     def prepare_some(images: int) -> None:
         some = PrototypeMethod(phi[:images], CLASSIFY)
         _ = some.support_vectors, some.query_directions
 
-    return growth({"tasks": (256, evaluate_some), "images": (IMAGES // 8, prepare_some)}, rounds, progress)
+    kinds = {"tasks": (max(1, tasks // FACTOR), evaluate_some), "images": (IMAGES // FACTOR, prepare_some)}
+    return growth(kinds, rounds, progress)

@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from implanting.progress import Progress, silent
+
 PEAK = """
 import re, sys
 from pathlib import Path
@@ -39,12 +41,14 @@ def peak_and_size(work: str, *arguments: object) -> tuple[int, int]:
     return int(peak), int(size)
 
 
-def implant_peaks(images: int, size: int, width: int, tasks: tuple[int, ...]) -> list[dict[str, int]]:
+def implant_peaks(
+    images: int, size: int, width: int, tasks: tuple[int, ...], progress: Progress = silent
+) -> list[dict[str, int]]:
     """Peak bytes of evaluating so many tasks with implants on half-precision activations; measured on Linux only."""
     if not Path("/proc/self/status").exists():
         return []
     rows = []
-    for number in tasks:
+    for number in progress(tasks, "peak memory", len(tasks)):
         peak, cache = peak_and_size(EVALUATE, images, size, width, number)
         rows.append({"images": images, "size": size, "tasks": number, "cache": cache, "peak": peak})
     return rows

@@ -14,12 +14,17 @@ Work = Callable[[], object]
 FACTOR = 8
 """Over how much more work growth is shown."""
 
+PEAK = 2_000
+"""Rows and columns of the matrices whose product is the machine's peak."""
 
-def best_seconds(contestants: Mapping[str, Work], rounds: int, progress: Progress = silent) -> dict[str, float]:
+
+def best_seconds(
+    contestants: Mapping[str, Work], rounds: int, progress: Progress = silent, what: str = "measuring"
+) -> dict[str, float]:
     """The best time of each contestant over several rounds, in which all take turns; the first round warms up."""
     times: dict[str, list[float]] = {name: [] for name in contestants}
     turns = [(number, name) for number in range(rounds + 1) for name in contestants]
-    for number, name in progress(turns, "measuring", len(turns)):
+    for number, name in progress(turns, what, len(turns)):
         began = time.perf_counter()
         contestants[name]()
         if number:
@@ -39,7 +44,7 @@ def growth(
     for kind, (units, work) in kinds.items():
         contestants[f"few {kind}"] = partial(work, units)
         contestants[f"many {kind}"] = partial(work, FACTOR * units)
-    seconds = best_seconds(contestants, rounds, progress)
+    seconds = best_seconds(contestants, rounds, progress, "measuring growth")
     rows = []
     for kind, (units, _) in kinds.items():
         few, many = seconds[f"few {kind}"], seconds[f"many {kind}"]

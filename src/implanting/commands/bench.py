@@ -11,7 +11,7 @@ import torch
 
 from implanting.base import load_base
 from implanting.bench import adapt, classifier, evaluate, memory, open_set, pretrain, processes
-from implanting.bench.timing import FACTOR
+from implanting.bench.timing import FACTOR, PEAK
 from implanting.commands.bench_inference import Inference
 from implanting.commands.parsing import parse
 from implanting.config import ClassifierConfig, RunConfig
@@ -95,13 +95,15 @@ class Adapt:
     tasks: int = 8
     """Tasks adapted together."""
     epochs: int = 5
-    """Epochs of each contestant; the time of all of them grows in proportion."""
+    """Epochs of each contestant (of the naive code 2); the time of all of them grows in proportion."""
     rounds: int = 3
     """Turns of each contestant, after one to warm up."""
     memory_images: int = 12_000
     """Images in the cache whose memory is measured."""
     memory_size: int = 32
     """Their side in pixels; 84 takes 5 GB of memory."""
+    memory_tasks: tuple[int, ...] = (8, 64, 256)
+    """Numbers of tasks for which it is measured."""
     json: bool = False
     """End with one JSON document on stdout."""
     run: RunConfig = field(default_factory=RunConfig)
@@ -109,10 +111,14 @@ class Adapt:
     def __call__(self) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         """A row for each image size; growth at the smallest; peak memory."""
         shape = (self.width, self.tasks, self.epochs, self.rounds)
-        rows = [adapt.compare(size, *shape, show_progress) for size in self.sizes]
+        rows = []
+        for size in self.sizes:
+            say(f"adapting at {size} px")
+            rows.append(adapt.compare(size, *shape, show_progress))
+        say("growth")
         growth = adapt.linear_growth(min(self.sizes), self.width, self.tasks, self.rounds, show_progress)
         say("peak memory of evaluating with implants")
-        peaks = memory.implant_peaks(self.memory_images, self.memory_size, self.width, (8, 64))
+        peaks = memory.implant_peaks(self.memory_images, self.memory_size, self.width, self.memory_tasks, show_progress)
         return rows, {"growth": growth, "peaks": peaks}
 
     def show(self, rows: list[dict[str, Any]], once: dict[str, Any]) -> None:
@@ -133,8 +139,8 @@ class Adapt:
                 for row in rows
             ],
             f"best of {self.rounds} turns of {self.epochs} epochs, taken in turn; {self.tasks} tasks together; "
-            f"{threads} threads, but for the last column; peak: a product of 2000 x 2000 matrices in the same run, by "
-            "as many threads",
+            f"{threads} threads, but for the last column; peak: a product of {PEAK} x {PEAK} matrices in the same run, "
+            "by as many threads",
         )
         show_growth(once["growth"], self.rounds)
         print_table(
@@ -171,26 +177,31 @@ class Evaluate:
     def __call__(self) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         """A row for each number of locations; growth."""
         shape = (self.tasks, self.loop_tasks, self.rounds)
-        rows = [evaluate.compare(number, *shape, show_progress) for number in self.locations]
-        return rows, {"growth": evaluate.linear_growth(max(self.locations), self.rounds, show_progress)}
+        rows = []
+        for number in self.locations:
+            say(f"tasks on feature maps of {number} locations")
+            rows.append(evaluate.compare(number, *shape, show_progress))
+        say("growth")
+        return rows, {"growth": evaluate.linear_growth(self.locations, self.tasks, self.rounds, show_progress)}
 
     def show(self, rows: list[dict[str, Any]], once: dict[str, Any]) -> None:
         """The tables."""
         print_table(
             f"evaluating {self.tasks} 5-way 5-shot tasks, 30 queries a class, {evaluate.IMAGES} images",
-            ["locations", "tasks/s", "over one task at a time", "share of memory bandwidth"],
+            ["locations", "tasks/s", "over one task at a time", "share of memory bandwidth", "of matrix peak"],
             [
                 [
                     str(row["locations"]),
                     f"{row['tasks_per_second']:.0f}",
                     f"{row['over_one_task']:.2f}",
                     f"{100 * row['share_of_bandwidth']:.0f} %",
+                    f"{100 * row['share_of_peak']:.0f} %",
                 ]
                 for row in rows
             ],
             f"best of {self.rounds} turns, taken in turn, the loop on {min(self.loop_tasks, self.tasks)} tasks; "
-            f"{torch.get_num_threads()} threads; bandwidth: bytes gathered (read and written) against a plain copy in "
-            "the same run",
+            f"{torch.get_num_threads()} threads; bandwidth: bytes gathered (read and written) against a plain copy; "
+            f"peak: the products against a product of {PEAK} x {PEAK} matrices; both in the same run",
         )
         show_growth(once["growth"], self.rounds)
 

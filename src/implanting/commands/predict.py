@@ -81,20 +81,34 @@ def show(command: Predict, answers: Sequence[Answer], failures: Sequence[Failure
         told = {"classifier": str(command.file), "images": len(results), "seconds": seconds}
         print_document({**told, "code_version": __version__, "left_out": left_out, "results": results})
         return
-    ranks = range(1, min(command.top, len(answers[0].ranking) if answers else 1) + 1)
-    ranked = [name for rank in ranks for name in (f"class {rank}", f"probability {rank}")]
-    columns = ["image", "class", *(ranked if command.top > 1 else ["probability"])]
-    rows = [line(answer, command.top) for answer in answers]
     if command.csv:
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows([columns, *rows])
-        print_text(text.getvalue().rstrip("\n"))
+        print_text(as_csv(answers, command.top))
         return
+    rows = [[str(answer.source), str(answer.label), most_likely(answer, command.top)] for answer in answers]
+    columns = ["image", "class", "probability" if command.top == 1 else "most likely"]
     print_table(command.file.name, columns, rows, f"{len(rows)} images, {seconds:.1f} s")
 
 
+def most_likely(answer: Answer, top: int) -> str:
+    """`0.81`, or of several classes `oak 0.81, elm 0.12`."""
+    if top == 1:
+        return f"{answer.ranking[0][1]:.2f}"
+    return ", ".join(f"{label} {probability:.2f}" for label, probability in answer.ranking[:top])
+
+
+def as_csv(answers: Sequence[Answer], top: int) -> str:
+    """A line an image, with two columns for each of the most likely classes."""
+    ranks = range(1, min(top, len(answers[0].ranking) if answers else 1) + 1)
+    ranked = [name for rank in ranks for name in (f"class {rank}", f"probability {rank}")]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["image", "class", *(ranked if top > 1 else ["probability"])])
+    writer.writerows(line(answer, top) for answer in answers)
+    return text.getvalue().rstrip("\n")
+
+
 def line(answer: Answer, top: int) -> list[str]:
-    """An answer as cells of a table."""
+    """An answer as a line of the csv."""
     if top == 1:
         return [str(answer.source), str(answer.label), f"{answer.ranking[0][1]:.4f}"]
     ranked = [cell for label, probability in answer.ranking[:top] for cell in (str(label), f"{probability:.4f}")]

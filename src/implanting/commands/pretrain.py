@@ -96,6 +96,7 @@ def train(
             overwrite=overwrite,
             observe=observe,
             stop=lambda: bool(stopped),
+            progress=show_progress,
         )
 
 

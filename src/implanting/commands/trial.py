@@ -1,6 +1,7 @@
 """Whether this machine can run a network: by running it on one image."""
 
 import dataclasses
+import math
 import re
 import time
 from dataclasses import dataclass
@@ -8,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
 
-from implanting.base import BATCH, PIXELS, BaseNetwork
+from implanting.base import BaseNetwork, images_at_once
 from implanting.distributed import choose_device
 
 MEMORY = Path("/proc/meminfo")
@@ -58,29 +58,16 @@ def trial(base: BaseNetwork) -> Trial:
     device = choose_device("auto")
     base.to(str(device))
     image = torch.zeros(1, *base.image_size, 3, dtype=torch.uint8)
-    largest = largest_map(base.network, base.normalisation(image.to(device)))
+    base.embed(image)
     began = time.perf_counter()
     base.embed(image).cpu()
     seconds = time.perf_counter() - began
-    batch = max(1, min(BATCH, PIXELS // image[0, :, :, 0].numel()))
+    numbers = (
+        base.network.numbers_per_pixel * math.prod(base.image_size) * images_at_once(base.network, *base.image_size)
+    )
     weights = sum(tensor.nbytes for tensor in base.tensors.values())
-    needed = weights + HELD * batch * largest
+    needed = 2 * weights + HELD * 4 * int(numbers)  # weights as trained, and as they are computed with
     return Trial(torch.__version__, str(device), torch.get_num_threads(), 1e3 * seconds, needed, free_memory(device))
-
-
-def largest_map(network: nn.Module, image: Tensor) -> int:
-    """Bytes of the largest map that a layer gives for one image."""
-    sizes = [image.nbytes]
-
-    def note(_layer: nn.Module, _inputs: Any, output: Any) -> None:
-        if isinstance(output, Tensor):
-            sizes.append(output.nbytes)
-
-    hooks = [layer.register_forward_hook(note) for layer in network.modules()]
-    network(image)
-    for hook in hooks:
-        hook.remove()
-    return max(sizes)
 
 
 def free_memory(device: torch.device) -> int | None:

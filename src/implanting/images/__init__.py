@@ -1,7 +1,7 @@
 """Path, bytes, PIL image or array -> upright RGB uint8 pixels; resizing, normalisation; folders of images."""
 
 from implanting.images.class_folders import list_class_folders
-from implanting.images.decoding import IMAGE_EXTENSIONS, PIXEL_LIMIT, ImageSource, decode
+from implanting.images.decoding import IMAGE_EXTENSIONS, PIXEL_LIMIT, ImageSource, decode, stored_size
 from implanting.images.finding import find_images
 from implanting.images.labelled import LabelledImages, inspect_folder, read_folder, undecodable
 from implanting.images.many import AS_STORED, DEFAULT_SIZE, allocate, decode_all, reserve, resize_all
@@ -36,5 +36,6 @@ __all__ = [
     "reserve",
     "resize",
     "resize_all",
+    "stored_size",
     "undecodable",
 ]

@@ -84,12 +84,20 @@ def _faults_named(name: str) -> Iterator[None]:
         raise ImageError(f"{name} is damaged or truncated ({_reason(fault)}): replace or remove it") from fault
 
 
-def stored_size(path: Path) -> tuple[int, int]:
-    """Height and width of the upright image, from the file's header alone."""
-    name = name_of(path)
-    with _open(path, name) as image, _faults_named(name):
-        width, height = image.size
-        return (width, height) if _orientation(image) in LYING else (height, width)
+def stored_size(source: ImageSource) -> tuple[int, int]:
+    """Height and width of the upright image, of a file from its header alone."""
+    name = name_of(source)
+    if isinstance(source, np.ndarray):
+        return source.shape[0], source.shape[1]
+    if isinstance(source, Image.Image):
+        return _upright_size(source)
+    with _open(source, name) as image, _faults_named(name):
+        return _upright_size(image)
+
+
+def _upright_size(image: Image.Image) -> tuple[int, int]:
+    width, height = image.size
+    return (width, height) if _orientation(image) in LYING else (height, width)
 
 
 def _orientation(image: Image.Image) -> int:

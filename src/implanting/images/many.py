@@ -30,8 +30,8 @@ AS_STORED = "as stored"
 DEFAULT_SIZE = 84
 """Side in pixels of images whose stored sizes differ: miniImageNet's."""
 
-THREADS = max(2, min(4, os.cpu_count() or 1))
-"""Pillow frees the interpreter while it decodes; more threads than this only wait for the disk."""
+THREADS = max(2, min(16, os.cpu_count() or 1))
+"""One a core: Pillow frees the interpreter while it decodes, and a large JPEG takes longer than its network does."""
 
 
 def decode_all(

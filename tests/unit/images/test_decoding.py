@@ -54,7 +54,9 @@ def test_orientation_of_the_camera_is_applied(tmp_path, orientation, top_left, s
     two_colours().save(path, exif=exif)
     decoded = decode(path)
     assert (decoded.size, decoded.getpixel((0, 0))) == (size, top_left)
-    assert stored_size(path) == size[::-1]
+    with Image.open(path) as opened:
+        for source in (path, path.read_bytes(), opened, np.asarray(decoded)):
+            assert stored_size(source) == size[::-1]
 
 
 @pytest.mark.parametrize("kind", ["GIF", "WEBP", "PNG", "TIFF"])

@@ -1,0 +1,47 @@
+"""What a teacher says of the base images: a finished base network's answers, to be learned beside the labels.
+
+A network that learns from another one's probabilities, and not from the labels alone, learns which classes resemble
+each other, and its features carry further to novel classes (self-distillation). The teacher answers once, for each
+image and its mirror as they are stored; training then costs as much as without a teacher.
+"""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int, UInt8
+from torch import Tensor
+
+from implanting.base import BaseNetwork
+from implanting.datasets import ImageSet
+from implanting.errors import ConfigError
+from implanting.progress import Progress, silent
+from implanting.similarity import pool, probabilities, scaled_cosine
+from implanting.views import views_of
+
+VIEWS = 2
+"""The image and its mirror."""
+
+BATCH = 512
+"""Images asked about at once."""
+
+
+def soft_labels(
+    teacher: BaseNetwork, image_set: ImageSet, progress: Progress = silent
+) -> Float[Tensor, "image base_class"]:
+    """The teacher's probabilities of the base classes for each image, averaged over its locations and views."""
+    weights = teacher.class_weights
+    if weights is None or teacher.class_names != image_set.class_names:
+        raise ConfigError(f"--teacher: {teacher.name} was not trained on the classes of {image_set.name}")
+
+    def answers(images: UInt8[Tensor, "image height width 3"]) -> Float[Tensor, "image base_class"]:
+        phi = pool(teacher.embed(views_of(images, VIEWS).flatten(0, 1)), teacher.pooling)
+        return probabilities(scaled_cosine(phi, weights, teacher.tau)).unflatten(0, (VIEWS, -1)).mean(0).cpu()
+
+    batches = image_set.images.split(BATCH)
+    return torch.cat([answers(batch) for batch in progress(batches, "asking the teacher", len(batches))])
+
+
+def targets(
+    labels: Int[Tensor, " image"], soft: Float[Tensor, "image base_class"], teacher_share: float
+) -> Float[Tensor, "image base_class"]:
+    """Labels and a teacher's answers mixed: probabilities that a network is to give."""
+    return torch.lerp(F.one_hot(labels, soft.shape[1]).float(), soft, teacher_share)
