@@ -70,7 +70,7 @@ def test_the_part_on_research_runs_as_it_stands(tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     printed = [implanting(sys.executable, "-m", *line).stdout for line in lines(blocks("sh")[1])]
     assert len(printed) == 3
-    assert "50 tasks" in printed[1]
+    assert "20 tasks" in printed[1]
     assert "implants" in printed[1]
     assert "5: 0, 1, 2, 3, 4" in printed[2]
     program = blocks("python")[1]
