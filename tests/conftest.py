@@ -23,7 +23,7 @@ CHECKED = [
 install_import_hook(CHECKED, "beartype.beartype")
 
 import pytest  # noqa: E402 (after the environment is set)
-import torch  # noqa: E402
+import torch  # noqa: E402 (likewise)
 
 torch.set_num_threads(1)
 

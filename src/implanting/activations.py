@@ -17,11 +17,12 @@ import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
-from implanting.base import BaseNetwork, batches_of
+from implanting.base import BaseNetwork
 from implanting.checkpoint import write_atomically
 from implanting.config import MEMORY_BUDGET
 from implanting.datasets import ImageSet
 from implanting.distributed import group, wait_for_all
+from implanting.embedding import batches_of
 from implanting.errors import DataError
 from implanting.images import allocate, reserve
 from implanting.progress import Progress, silent

@@ -26,6 +26,7 @@ from implanting.checkpoint import read_checkpoint
 from implanting.classifiers import CosineClassifier
 from implanting.config import IMPLANTED_BLOCKS, VIEWS, DataConfig, Pooling
 from implanting.efficientnet import WEAK, EfficientNetLite0, build_lite0, renamed
+from implanting.embedding import EmbeddingNetwork, embed
 from implanting.errors import CheckpointError, ConfigError
 from implanting.folding import folded
 from implanting.images import Normalisation, Preprocessing
@@ -33,26 +34,14 @@ from implanting.networks import Network
 from implanting.own_module import ImplantedModule, ModuleNetwork
 from implanting.packed import packed
 from implanting.progress import Progress, silent
-from implanting.similarity import locations
 from implanting.tail import Tail
-from implanting.threads import in_threads
 from implanting.trained import KIND, BaseDescription, build, load_weights, read_description, weights
-
-BATCH = 32
-"""Images that go through the network at once, at most: with more, maps leave the processor's cache."""
-
-MAP = 5 * 2**20
-"""Numbers (20 MiB) of the largest map on the way, at most, unless one image has more: beyond, memory is no longer kept
-for the next map but given back and fetched anew, which takes longer than the convolution."""
 
 PHOTO_SIZES = {32: 48}
 """Where a larger image serves better at another side than the trained one: by trained side (`docs/lab-log.md`)."""
 
 FEW_SHOTS = 3
 """With fewer supports a class, prototypes of photos average all views of each support (`docs/lab-log.md`)."""
-
-EmbeddingNetwork = Network | EfficientNetLite0 | ModuleNetwork
-"""All have `tail`, `dim`, `numbers_per_pixel`, `map_size`, and `activations` beside `forward`."""
 
 
 class BaseNetwork:
@@ -302,37 +291,6 @@ class BaseNetwork:
         for name, value in self.tensors.items():
             digest.update(name.encode() + value.cpu().contiguous().numpy().tobytes())
         return digest.hexdigest()
-
-
-def batches_of(
-    images: UInt8[Tensor, "image height width 3"], network: EmbeddingNetwork
-) -> tuple[UInt8[Tensor, "batch height width 3"], ...]:
-    """The images in batches that are quick and small in memory, whatever the images' size."""
-    return images.split(images_at_once(network, images.shape[1], images.shape[2]))
-
-
-def images_at_once(network: EmbeddingNetwork, height: int, width: int) -> int:
-    """How many images of this size go through the network together."""
-    return max(1, min(BATCH, int(MAP // (network.numbers_per_pixel * height * width))))
-
-
-def embed(
-    network: EmbeddingNetwork,
-    normalisation: Normalisation,
-    images: UInt8[Tensor, "image height width 3"],
-    device: torch.device,
-    progress: Progress = silent,
-) -> Float[Tensor, "image location dim"]:
-    """phi of each image by a network that is in evaluation mode."""
-
-    @torch.inference_mode()
-    def phi(batch: UInt8[Tensor, "batch height width 3"]) -> Float[Tensor, "batch location dim"]:
-        return locations(network(normalisation(batch.to(device))))
-
-    batches = batches_of(images, network)
-    if device.type == "cpu" and not isinstance(network, ModuleNetwork):  # whose code may not bear several threads
-        return torch.cat(in_threads(phi, batches, progress, "embedding"))
-    return torch.cat([phi(batch) for batch in progress(batches, "embedding", len(batches))])
 
 
 def imagenet_base() -> BaseNetwork:

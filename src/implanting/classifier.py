@@ -223,15 +223,15 @@ class ImageClassifier:
             )
         return self
 
-    def predict(self, X: Any, *, progress: Progress = silent) -> np.ndarray:  # noqa: N803
+    def predict(self, X: Any, *, progress: Progress = silent) -> np.ndarray:  # noqa: N803 (likewise)
         """The class of each image, or `unknown` where that is set and the image fits none."""
         return self._named(*self._classified(X, progress))
 
-    def predict_proba(self, X: Any, *, progress: Progress = silent) -> Float[np.ndarray, "image way"]:  # noqa: N803
+    def predict_proba(self, X: Any, *, progress: Progress = silent) -> Float[np.ndarray, "image way"]:  # noqa: N803 (likewise)
         """The probability of each class, in the order of `classes_`; "none of these" takes no part."""
         return self._classified(X, progress)[0].numpy()
 
-    def open_set_score(self, X: Any, *, progress: Progress = silent) -> Float[np.ndarray, " image"]:  # noqa: N803
+    def open_set_score(self, X: Any, *, progress: Progress = silent) -> Float[np.ndarray, " image"]:  # noqa: N803 (likewise)
         """How little each image fits any class: the higher, the less."""
         return self._classified(X, progress)[1].numpy()
 
@@ -290,7 +290,7 @@ class ImageClassifier:
             )
         return threshold
 
-    def score(self, X: Any, y: Labels, sample_weight: Any = None) -> float:  # noqa: N803
+    def score(self, X: Any, y: Labels, sample_weight: Any = None) -> float:  # noqa: N803 (likewise)
         """The share of images whose class is told; `unknown` is right only where it is the label given."""
         answers = self.predict(X)
         return float(np.average(answers == as_labels(y, len(answers)), weights=sample_weight))

@@ -95,7 +95,7 @@ def tracing() -> Iterator[None]:
     jaxtyping.config.update("jaxtyping_disable", True)
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".*LeafSpec", FutureWarning)
+            warnings.filterwarnings("ignore", ".*LeafSpec", FutureWarning)  # torch's own use of a name it retires
             yield
     finally:
         logger.setLevel(level)

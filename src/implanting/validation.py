@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from implanting.base import embed
 from implanting.calibration import Calibration, calibrate, open_set_score
 from implanting.config import InferenceConfig, Pooling, PretrainConfig, TaskConfig
 from implanting.datasets import ImageSet
+from implanting.embedding import embed
 from implanting.evaluation import Result, evaluate_tasks
 from implanting.images import Normalisation
 from implanting.inference import PrototypeClassifier, prototype_classifier

@@ -33,7 +33,7 @@ FOLDS = StratifiedKFold(3)
 class DrawnRows(FewShotClassifier):
     """Takes a table: three columns are the colour of a stripe, from the lowest to the highest value fitted to."""
 
-    def fit(self, X: Any, y: Any) -> FewShotClassifier:  # noqa: N803
+    def fit(self, X: Any, y: Any) -> FewShotClassifier:  # noqa: N803 (scikit-learn's name)
         table, labels = validate_data(self, X, y)
         self.range_ = table.min(0), np.maximum(np.ptp(table, 0), 1e-9)
         return super().fit(self.drawn(table), labels)

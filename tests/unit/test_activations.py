@@ -29,7 +29,7 @@ def equal(first: Activations, second: Activations) -> bool:
 
 @pytest.fixture(autouse=True)
 def four_images_a_batch(monkeypatch):
-    monkeypatch.setattr("implanting.base.BATCH", 4)
+    monkeypatch.setattr("implanting.embedding.BATCH", 4)
 
 
 @pytest.fixture

@@ -5,13 +5,9 @@ import pickle
 import pytest
 import torch
 
-from implanting import base as base_module
 from implanting.base import base_document, base_from_document, load_base
 from implanting.config import NetworkConfig
-from implanting.efficientnet import EfficientNetLite0
 from implanting.errors import CheckpointError, ImageTooSmall
-from implanting.networks import c128f, resnet12
-from implanting.own_module import ModuleNetwork
 from implanting.trained import BaseDescription, build, save_base, weights
 from toys import noise, same, tiny_config, toy_base
 
@@ -51,29 +47,6 @@ def test_embedding_changes_nothing():
     assert torch.equal(base.embed(images), first)
     assert same(weights(base.network, base.classifier), before)
     assert torch.equal(images, pixels)
-
-
-def test_batches_embed_as_single_images_do(monkeypatch):
-    monkeypatch.setattr(base_module, "BATCH", 4)
-    base, images = toy_base(), noise(11, 32, 48, 3)
-    together = base.embed(images)
-    assert together.shape == (11, 6, base.network.dim)
-    for number in range(11):
-        torch.testing.assert_close(together[number : number + 1], base.embed(images[number : number + 1]))
-
-
-def test_threads_share_the_batches_and_change_nothing(monkeypatch):
-    base, images = toy_base(), noise(9, 16, 16, 3)
-    monkeypatch.setattr(base_module, "BATCH", 2)
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(1)
-        expected = base.embed(images)
-        torch.set_num_threads(2)
-        assert torch.equal(base.embed(images), expected)
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
 
 
 def test_images_are_normalised_before_they_are_embedded():
@@ -139,23 +112,6 @@ def test_what_suits_photos():
     assert toy_base(pooling="flatten").photo_size == 32  # its classifier has weights for each location of one map
     assert [imagenet.support_views(shots) for shots in (1, 2, 3, 5)] == [6, 6, 1, 1]
     assert tiny.support_views(1) == 1
-
-
-def test_large_images_go_through_in_smaller_batches():
-    def lengths(network, *shape):
-        return [len(batch) for batch in base_module.batches_of(torch.zeros(*shape, 3, dtype=torch.uint8), network)]
-
-    assert lengths(resnet12(64), 76, 8, 8) == [32, 32, 12]
-    assert lengths(resnet12(64), 15, 84, 84) == [11, 4]
-    assert lengths(resnet12(64), 2, 2000, 1000) == [1, 1]
-    assert lengths(EfficientNetLite0(0), 6, 224, 224) == [4, 2]
-
-
-@torch.inference_mode()
-@pytest.mark.parametrize("network", [resnet12(8), c128f(8), EfficientNetLite0(0)])
-def test_the_largest_map_is_as_large_as_networks_say(network):
-    largest = ModuleNetwork(network, (64, 96)).numbers_per_pixel
-    assert network.numbers_per_pixel == largest
 
 
 def test_the_imagenet_base_embedded_in_another_document_comes_back():

@@ -27,7 +27,7 @@ IMAGES, NUMBERS = SHADES.images.numpy(), SHADES.labels.numpy()
 NAMES = np.array(["oak", "ash", "beech", "élm"])[NUMBERS]
 TRAINED, ASKED = slice(0, 16), slice(16, 24)
 
-pytestmark = pytest.mark.filterwarnings("ignore::implanting.errors.ImplantsKept")
+pytestmark = pytest.mark.filterwarnings("ignore::implanting.errors.ImplantsKept")  # one test is of this warning
 
 
 @pytest.fixture(params=[False, True], ids=["prototypes", "implants"])

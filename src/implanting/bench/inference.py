@@ -17,12 +17,13 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from implanting.base import BaseNetwork, batches_of, load_base
+from implanting.base import BaseNetwork, load_base
 from implanting.bench.timing import best_seconds
 from implanting.bundled import IMAGENET
 from implanting.calibration import UNKNOWN
 from implanting.classifier import ImageClassifier, decoded
 from implanting.config import NetworkConfig, PretrainConfig
+from implanting.embedding import batches_of
 from implanting.images import ImageSource, Normalisation, Preprocessing, decode, resize
 from implanting.inference import PrototypeClassifier
 from implanting.learning import Learned
@@ -41,7 +42,7 @@ def bench_base(name: str, size: int) -> BaseNetwork:
     """EfficientNet-Lite0, or ResNet-12 of the paper's width with random weights."""
     if name == IMAGENET:
         return load_base(name)
-    recipe = PretrainConfig(architecture=NetworkConfig(name), iterations=1)  # type: ignore[arg-type] # checked there
+    recipe = PretrainConfig(architecture=NetworkConfig(name), iterations=1)  # type: ignore[arg-type] # NetworkConfig checks it
     network, _ = build(recipe, 2, (size, size))
     preprocessing = Preprocessing((size, size), Normalisation((0.5,) * 3, (0.25,) * 3))
     return BaseNetwork(network, preprocessing, name=name, pooling="dense", tau=10.0)
@@ -68,7 +69,7 @@ def compare_networks(name: str, size: int, images: int, rounds: int, progress: P
     pixels = torch.randint(
         0, 256, (images, size, size, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
     )
-    eager = copy.deepcopy(base.network).to(memory_format=torch.contiguous_format)  # type: ignore[call-overload] # stubs
+    eager = copy.deepcopy(base.network).to(memory_format=torch.contiguous_format)  # type: ignore[call-overload] # torch's stubs lack it
 
     def answers(features: Tensor) -> Tensor:
         return learned.probabilities(learned.cosines(features))

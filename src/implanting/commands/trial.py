@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 
-from implanting.base import BaseNetwork, images_at_once
+from implanting.base import BaseNetwork
 from implanting.distributed import choose_device
+from implanting.embedding import images_at_once
 
 MEMORY = Path("/proc/meminfo")
 """Where Linux tells of its memory."""

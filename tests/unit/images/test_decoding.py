@@ -185,7 +185,7 @@ def test_bombs_are_refused_by_their_header(side, pixels):
         decode(enormous_png(side))
 
 
-@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")  # Pillow warns below our limit
 def test_an_image_below_the_limit_is_read():
     with pytest.raises(ImageError, match="truncated"):  # so its pixels were asked for
         decode(enormous_png(10_000))

@@ -1,0 +1,58 @@
+"""Images through a frozen network: how many at once, and on which threads.
+
+Batches are small, so that maps stay in the processor's cache, and on the CPU each thread has batches of its own, which
+is faster than threads that share every operation (`threads.py`).
+"""
+
+import torch
+from jaxtyping import Float, UInt8
+from torch import Tensor
+
+from implanting.efficientnet import EfficientNetLite0
+from implanting.images import Normalisation
+from implanting.networks import Network
+from implanting.own_module import ModuleNetwork
+from implanting.progress import Progress, silent
+from implanting.similarity import locations
+from implanting.threads import in_threads
+
+BATCH = 32
+"""Images that go through the network at once, at most: with more, maps leave the processor's cache."""
+
+MAP = 5 * 2**20
+"""Numbers (20 MiB) of the largest map on the way, at most, unless one image has more: beyond, memory is no longer kept
+for the next map but given back and fetched anew, which takes longer than the convolution."""
+
+EmbeddingNetwork = Network | EfficientNetLite0 | ModuleNetwork
+"""All have `tail`, `dim`, `numbers_per_pixel`, `map_size`, and `activations` beside `forward`."""
+
+
+def batches_of(
+    images: UInt8[Tensor, "image height width 3"], network: EmbeddingNetwork
+) -> tuple[UInt8[Tensor, "batch height width 3"], ...]:
+    """The images in batches that are quick and small in memory, whatever the images' size."""
+    return images.split(images_at_once(network, images.shape[1], images.shape[2]))
+
+
+def images_at_once(network: EmbeddingNetwork, height: int, width: int) -> int:
+    """How many images of this size go through the network together."""
+    return max(1, min(BATCH, int(MAP // (network.numbers_per_pixel * height * width))))
+
+
+def embed(
+    network: EmbeddingNetwork,
+    normalisation: Normalisation,
+    images: UInt8[Tensor, "image height width 3"],
+    device: torch.device,
+    progress: Progress = silent,
+) -> Float[Tensor, "image location dim"]:
+    """phi of each image by a network that is in evaluation mode."""
+
+    @torch.inference_mode()
+    def phi(batch: UInt8[Tensor, "batch height width 3"]) -> Float[Tensor, "batch location dim"]:
+        return locations(network(normalisation(batch.to(device))))
+
+    batches = batches_of(images, network)
+    if device.type == "cpu" and not isinstance(network, ModuleNetwork):  # whose code may not bear several threads
+        return torch.cat(in_threads(phi, batches, progress, "embedding"))
+    return torch.cat([phi(batch) for batch in progress(batches, "embedding", len(batches))])
