@@ -1,6 +1,7 @@
 """For all tests: shape annotations are checked while they run, and one thread computes."""
 
 import os
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import iter_modules
@@ -26,6 +27,14 @@ import pytest  # noqa: E402 (after the environment is set)
 import torch  # noqa: E402 (likewise)
 
 torch.set_num_threads(1)
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    """Two threads compute, or as many as the test then says; afterwards one again."""
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,7 @@ from implanting.checkpoint import write_atomically
 from implanting.config import MEMORY_BUDGET
 from implanting.datasets import ImageSet
 from implanting.distributed import group, wait_for_all
-from implanting.embedding import batches_of
+from implanting.embedding import through
 from implanting.errors import DataError
 from implanting.images import allocate, reserve
 from implanting.progress import Progress, silent
@@ -89,7 +89,8 @@ def encode(
     base: BaseNetwork, images: UInt8[Tensor, "image height width 3"]
 ) -> tuple[list[Float[Tensor, "image _ _"]], Float[Tensor, "image pooled dim"], Sizes]:
     """The maps that implants read and phi of a few images, [image location channel] in memory, and the maps' sizes."""
-    encoded = [base.activations(batch) for batch in batches_of(images, base.network)]
+    network = base.quick  # made here, once, before several threads ask for it
+    encoded = through(network, images, base.device, lambda rows: base.activations(images[rows]))
     *maps, phi = (
         torch.cat([locations(part).cpu() for part in parts])
         for parts in zip(*((*maps, phi) for maps, phi in encoded), strict=True)
@@ -112,13 +113,13 @@ def shapes_of(base: BaseNetwork, image_set: ImageSet) -> tuple[list[tuple[int, .
 
 def fill(base: BaseNetwork, image_set: ImageSet, arrays: Sequence[np.ndarray], progress: Progress) -> None:
     """One pass over the images."""
-    batches = batches_of(image_set.images, base.network)
-    start = 0
-    for batch in progress(batches, "base activations", len(batches)):
-        maps, phi = base.activations(batch)
+
+    def encode_rows(rows: slice) -> None:
+        maps, phi = base.activations(image_set.images[rows])
         for array, part in zip(arrays, (*maps, phi), strict=True):
-            array[start : start + len(batch)] = part.flatten(2).transpose(1, 2).cpu().numpy()
-        start += len(batch)
+            array[rows] = locations(part).cpu().numpy()
+
+    through(base.quick, image_set.images, base.device, encode_rows, progress, "base activations")
 
 
 def allocate_all(shapes: Sequence[tuple[int, ...]], dtype: np.dtype, budget: int) -> list[np.ndarray]:

@@ -42,13 +42,30 @@ def telling_warnings(*kinds: type[Warning]) -> Iterator[None]:
 
 
 def show_progress(items: Iterable[Item], description: str, total: int) -> Iterable[Item]:
-    """A progress bar on stderr; where that is no terminal, nothing."""
+    """A progress bar on stderr; where that is no terminal, a line now and then."""
     console = Console(stderr=True)
-    if rank() != 0 or not console.is_terminal:
-        yield from items
-        return
+    if rank() != 0:
+        return items
+    if not console.is_terminal:
+        return told_by_lines(items, description, total)
+    return tracked(items, description, total, console)
+
+
+def tracked(items: Iterable[Item], description: str, total: int, console: Console) -> Iterator[Item]:
+    """Progress as a bar that goes away at the end."""
     with Progress(*Progress.get_default_columns(), MofNCompleteColumn(), console=console, transient=True) as progress:
         yield from progress.track(items, total=total, description=description)
+
+
+def told_by_lines(items: Iterable[Item], description: str, total: int) -> Iterator[Item]:
+    """Progress as lines; what is done sooner than the first would come is not worth one."""
+    began = said = time.monotonic()
+    for done, item in enumerate(items):
+        now = time.monotonic()
+        if now - said > PLAIN_INTERVAL and done:
+            said = now
+            say(f"{description}: {done} of {total}, {(now - began) * (total / done - 1) / 60:.1f} min left")
+        yield item
 
 
 class TrainingDisplay:

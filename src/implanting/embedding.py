@@ -4,6 +4,10 @@ Batches are small, so that maps stay in the processor's cache, and on the CPU ea
 is faster than threads that share every operation (`threads.py`).
 """
 
+import math
+from collections.abc import Callable
+from typing import TypeVar
+
 import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
@@ -23,6 +27,8 @@ MAP = 5 * 2**20
 """Numbers (20 MiB) of the largest map on the way, at most, unless one image has more: beyond, memory is no longer kept
 for the next map but given back and fetched anew, which takes longer than the convolution."""
 
+Made = TypeVar("Made")
+
 EmbeddingNetwork = Network | EfficientNetLite0 | ModuleNetwork
 """All have `tail`, `dim`, `numbers_per_pixel`, `map_size`, and `activations` beside `forward`."""
 
@@ -39,6 +45,28 @@ def images_at_once(network: EmbeddingNetwork, height: int, width: int) -> int:
     return max(1, min(BATCH, int(MAP // (network.numbers_per_pixel * height * width))))
 
 
+def through(
+    network: EmbeddingNetwork,
+    images: UInt8[Tensor, "image height width 3"],
+    device: torch.device,
+    work: Callable[[slice], Made],
+    progress: Progress = silent,
+    description: str = "",
+) -> list[Made]:
+    """What `work` makes of the images of each batch, in order; it is told which rows they are."""
+    at_once = images_at_once(network, images.shape[1], images.shape[2])
+    if device.type != "cpu" or isinstance(network, ModuleNetwork):  # whose code may not bear several threads
+        batches = slices(len(images), at_once)
+        return [work(rows) for rows in progress(batches, description, len(batches))]
+    share = math.ceil(len(images) / torch.get_num_threads())
+    return in_threads(work, slices(len(images), max(1, min(at_once, share))), progress, description)
+
+
+def slices(length: int, step: int) -> list[slice]:
+    """So many items, a few at a time; of no items, one empty slice."""
+    return [slice(start, min(start + step, length)) for start in range(0, max(length, 1), step)]
+
+
 def embed(
     network: EmbeddingNetwork,
     normalisation: Normalisation,
@@ -49,10 +77,7 @@ def embed(
     """phi of each image by a network that is in evaluation mode."""
 
     @torch.inference_mode()
-    def phi(batch: UInt8[Tensor, "batch height width 3"]) -> Float[Tensor, "batch location dim"]:
-        return locations(network(normalisation(batch.to(device))))
+    def phi(rows: slice) -> Float[Tensor, "batch location dim"]:
+        return locations(network(normalisation(images[rows].to(device))))
 
-    batches = batches_of(images, network)
-    if device.type == "cpu" and not isinstance(network, ModuleNetwork):  # whose code may not bear several threads
-        return torch.cat(in_threads(phi, batches, progress, "embedding"))
-    return torch.cat([phi(batch) for batch in progress(batches, "embedding", len(batches))])
+    return torch.cat(through(network, images, device, phi, progress, "embedding"))

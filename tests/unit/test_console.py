@@ -1,8 +1,10 @@
-"""Results in words, as far as their rows tell."""
+"""Results in words, as far as their rows tell, and progress where no terminal shows it."""
+
+import time
 
 import pytest
 
-from implanting.console import describe
+from implanting.console import describe, show_progress
 
 
 @pytest.mark.parametrize(
@@ -19,3 +21,15 @@ from implanting.console import describe
 )
 def test_describe(row, words):
     assert describe(row) == words
+
+
+def test_progress_without_a_terminal_is_a_line_now_and_then(capsys, monkeypatch):
+    moments = iter([0.0, 0.0, 10.0, 20.0, 30.0])  # the start, then one for each item
+    monkeypatch.setattr(time, "monotonic", lambda: next(moments))
+    assert list(show_progress("abcd", "reading", 4)) == list("abcd")
+    assert capsys.readouterr().err == "reading: 2 of 4, 0.3 min left\n"
+
+
+def test_progress_of_quick_work_is_silent(capsys):
+    assert list(show_progress(range(1000), "reading", 1000)) == list(range(1000))
+    assert capsys.readouterr().err == ""

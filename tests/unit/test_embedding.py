@@ -1,5 +1,7 @@
 """Batches and threads of embedding."""
 
+from threading import Barrier
+
 import pytest
 import torch
 
@@ -19,18 +21,28 @@ def test_batches_embed_as_single_images_do(monkeypatch):
         torch.testing.assert_close(together[number : number + 1], base.embed(images[number : number + 1]))
 
 
-def test_threads_share_the_batches_and_change_nothing(monkeypatch):
+def test_threads_share_the_batches_and_change_nothing(monkeypatch, two_threads):
     base, images = toy_base(), noise(9, 16, 16, 3)
     monkeypatch.setattr(embedding, "BATCH", 2)
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(1)
-        expected = base.embed(images)
-        torch.set_num_threads(2)
-        assert torch.equal(base.embed(images), expected)
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
+    torch.set_num_threads(1)
+    expected = base.embed(images)
+    torch.set_num_threads(2)
+    assert torch.equal(base.embed(images), expected)
+    assert torch.get_num_threads() == 2
+
+
+def test_a_few_images_are_shared_among_threads_too(two_threads):
+    both = Barrier(2, timeout=10)
+
+    def work(rows):
+        both.wait()  # for the other thread, and in vain where one thread does all
+        return rows.stop - rows.start
+
+    assert embedding.through(resnet12(8), noise(25, 8, 8, 3), torch.device("cpu"), work) == [13, 12]
+
+
+def test_no_images_are_one_empty_batch():
+    assert toy_base().embed(noise(0, 16, 16, 3)).shape == (0, 1, toy_base().network.dim)
 
 
 def test_large_images_go_through_in_smaller_batches():

@@ -40,14 +40,12 @@ def test_answers_are_those_of_a_loop_over_queries(way_to_gather, locations, scor
 
 
 @pytest.mark.parametrize("way_to_gather", [by_task, by_image])
-def test_answers_do_not_depend_on_the_number_of_threads(way_to_gather, monkeypatch):
+def test_answers_do_not_depend_on_the_number_of_threads(way_to_gather, monkeypatch, two_threads):
     monkeypatch.setattr(gathering, "SCORES", 200)
     directions, vectors = problem(9)
-    before = torch.get_num_threads()
     answers = []
     for threads in (1, 2, 3):
         torch.set_num_threads(threads)
         answers.append(way_to_gather(directions, TASKS, vectors))
-    torch.set_num_threads(before)
     assert torch.equal(answers[0], answers[1])
     assert torch.equal(answers[0], answers[2])

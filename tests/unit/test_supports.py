@@ -61,14 +61,12 @@ def test_adapting_on_views_equals_training_by_convolutions_and_loops(labels):
 
 
 @pytest.mark.parametrize("threads", [2, 3, 8])
-def test_threads_share_the_tasks_and_change_nothing(threads):
+def test_threads_share_the_tasks_and_change_nothing(threads, two_threads):
     supports, five = drawn(LABELS, tasks=5), range(5)
-    before = torch.get_num_threads()
     implants = []
     for number in (1, threads):
         torch.set_num_threads(number)
         implants.append(implant_tensors(fitting().adapted(supports, generators(*five))))
-    torch.set_num_threads(before)
     alone, shared = implants
     assert list(alone) == list(shared)
     for name, expected in alone.items():

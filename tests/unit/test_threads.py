@@ -1,6 +1,5 @@
 """Parts of work on several threads."""
 
-from collections.abc import Iterator
 from threading import Barrier, current_thread
 
 import pytest
@@ -8,13 +7,7 @@ import torch
 
 from implanting.threads import in_threads, shares
 
-
-@pytest.fixture(autouse=True)
-def two_threads() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("two_threads")
 
 
 def test_parts_come_back_in_order():

@@ -1,7 +1,9 @@
 """`implanting reproduce`: a table of the paper or its Figure 3, from a data set on disk."""
 
+import io
 import time
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr
 from typing import TypeVar
 
 import torch
@@ -38,10 +40,12 @@ def make(
 ) -> int:
     """Check everything first; then train, test, and tell."""
     device = choose_device(command.run.device)
+    if command.workers > 1 and world_size() == 1:
+        with redirect_stderr(io.StringIO()):  # what is wrong is said once, by an error; all else by the workers
+            prepare(command)
+        return launch(command.workers, "reproduce", arguments)
     began = time.monotonic()
     prepared = prepare(command)
-    if command.workers > 1 and world_size() == 1:
-        return launch(command.workers, "reproduce", arguments)
     with process_group(device):
         made = train(command, prepared, device)
     if made is None:
