@@ -8,7 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from implanting.base import BaseNetwork, load_base
+    from implanting.base import BaseNetwork
+    from implanting.base_file import load_base
     from implanting.datasets import ImageSet, read_dataset
     from implanting.estimator import FewShotClassifier
     from implanting.evaluation import Result, evaluate
@@ -45,7 +46,7 @@ _HOMES = {
     "Preprocessing": "images",
     "Result": "evaluation",
     "evaluate": "evaluation",
-    "load_base": "base",
+    "load_base": "base_file",
     "pretrain": "pretraining",
     "read_dataset": "datasets",
     "read_folder": "images",

@@ -1,33 +1,21 @@
 """`BaseNetwork`: a frozen network with its preprocessing, whatever network it is and wherever its weights came from."""
 
 import copy
-import dataclasses
 import hashlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
-from implanting.bundled import (
-    FC100,
-    IMAGENET,
-    IMAGENET_POOLING,
-    IMAGENET_PREPROCESSING,
-    IMAGENET_TAU,
-    fc100_file,
-    imagenet_calibrations,
-    imagenet_weights,
-)
-from implanting.checkpoint import read_checkpoint
+from implanting.advice import Advice, advice_of
 from implanting.classifiers import CosineClassifier
-from implanting.config import IMPLANTED_BLOCKS, VIEWS, DataConfig, Pooling
-from implanting.efficientnet import WEAK, EfficientNetLite0, build_lite0, renamed
+from implanting.config import DataConfig, Pooling
+from implanting.efficientnet import EfficientNetLite0
 from implanting.embedding import EmbeddingNetwork, embed
-from implanting.errors import CheckpointError, ConfigError
+from implanting.errors import ConfigError
 from implanting.folding import folded
 from implanting.images import Normalisation, Preprocessing
 from implanting.networks import Network
@@ -35,13 +23,7 @@ from implanting.own_module import ImplantedModule, ModuleNetwork
 from implanting.packed import packed
 from implanting.progress import Progress, silent
 from implanting.tail import Tail
-from implanting.trained import KIND, BaseDescription, build, load_weights, read_description, weights
-
-PHOTO_SIZES = {32: 48}
-"""Where a larger image serves better at another side than the trained one: by trained side (`docs/lab-log.md`)."""
-
-FEW_SHOTS = 3
-"""With fewer supports a class, prototypes of photos average all views of each support (`docs/lab-log.md`)."""
+from implanting.trained import BaseDescription, weights
 
 
 class BaseNetwork:
@@ -57,6 +39,7 @@ class BaseNetwork:
         tau: float | None,
         classifier: CosineClassifier | None = None,
         description: BaseDescription | None = None,
+        advice: Advice | None = None,
     ) -> None:
         self.network = network.eval().requires_grad_(False)
         self.preprocessing = preprocessing
@@ -67,6 +50,8 @@ class BaseNetwork:
         self.classifier = classifier.eval().requires_grad_(False) if classifier is not None else None
         self.description = description
         """What stage 1 told of its training; None for a network that this project did not train."""
+        self.advice = advice or Advice()
+        """How to use it where the user does not say."""
         self._tau = tau
         self._quick: tuple[EmbeddingNetwork, EmbeddingNetwork] | None = None
 
@@ -83,6 +68,7 @@ class BaseNetwork:
             tau=classifier.tau.item(),
             classifier=classifier,
             description=description,
+            advice=advice_of(description),
         )
 
     @classmethod
@@ -113,12 +99,14 @@ class BaseNetwork:
             raise ConfigError(f"{self.name} has learned its tau; another one can be set for networks that have not")
         other = copy.copy(self)
         other._tau = tau
+        if self._tau is not None:
+            other.advice = self.advice.for_scaled_tau(tau / self._tau)
         return other
 
     def with_implanted_blocks(self, blocks: int) -> "BaseNetwork":
         """The same network, its weights shared, with implants beside its head and this many of its last blocks."""
         if not isinstance(self.network, EfficientNetLite0):
-            raise ConfigError(f"the implanted layers of {self.name} are given: only {IMAGENET} offers a choice")
+            raise ConfigError(f"the implanted layers of {self.name} are given: only efficientnet-lite0 offers a choice")
         other = copy.copy(self)
         other.network = copy.copy(self.network)
         other.network.implant_in(blocks)
@@ -173,32 +161,6 @@ class BaseNetwork:
     def training(self) -> Mapping[str, Any]:
         """Steps, seconds, validation and so on of stage 1; empty for a network that this project did not train."""
         return self.description.training if self.description else {}
-
-    @property
-    def implants_from_shots(self) -> int:
-        """With how many supports a class implants help: of FC100's validation classes, or else of flower photos."""
-        return 2 if self.description is not None else 5
-
-    @property
-    def photo_size(self) -> int:
-        """The side at which it sees images that are as large or larger, as validation showed."""
-        trained = min(self.image_size)
-        if self.description is None or self.pooling == "flatten":
-            return trained
-        return PHOTO_SIZES.get(trained, trained)
-
-    def support_views(self, shots: int) -> int:
-        """How many views of each support a prototype averages by default, with so many supports a class."""
-        return VIEWS if isinstance(self.network, EfficientNetLite0) and shots < FEW_SHOTS else 1
-
-    @property
-    def calibrations(self) -> Mapping[int, Mapping[str, Any]]:
-        """How sure it may be of classes with so many supports, as its validation images told; may be empty."""
-        if isinstance(self.network, EfficientNetLite0):
-            scale = IMAGENET_TAU / self.tau  # powers were chosen with that tau
-            stored = imagenet_calibrations().items()
-            return {shots: {**document, "power": scale * document["power"]} for shots, document in stored}
-        return {1: self.training["calibration"]} if self.training.get("calibration") else {}
 
     @property
     def finished(self) -> bool:
@@ -284,69 +246,7 @@ class BaseNetwork:
     def fingerprint(self) -> str:
         """SHA-256 of the weights and the normalisation: equal for networks that compute the same."""
         digest = hashlib.sha256(repr(self.normalisation).encode())
-        if isinstance(self.network, ModuleNetwork):
-            digest.update(repr(self.network).encode())  # the same weights may serve other modules
-        if isinstance(self.network, EfficientNetLite0):
-            digest.update(repr(WEAK).encode())  # phi is not the published map
+        digest.update(self.network.beside_weights.encode())
         for name, value in self.tensors.items():
             digest.update(name.encode() + value.cpu().contiguous().numpy().tobytes())
         return digest.hexdigest()
-
-
-def imagenet_base() -> BaseNetwork:
-    """EfficientNet-Lite0 with its ImageNet weights, its tau chosen on images of flowers (docs/lab-log.md)."""
-    network = build_lite0(renamed(imagenet_weights()), IMPLANTED_BLOCKS)
-    return BaseNetwork(network, IMAGENET_PREPROCESSING, name=IMAGENET, pooling=IMAGENET_POOLING, tau=IMAGENET_TAU)
-
-
-def base_document(base: BaseNetwork) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """All that another file needs to hold in order to embed a base network: a JSON document and tensors."""
-    if base.description is not None:
-        return base.description.document(), base.tensors
-    if not isinstance(base.network, EfficientNetLite0):
-        raise ConfigError(
-            f"{base.name} is a network of your own, which a file cannot hold: save slim, and give it again on loading"
-        )
-    facts = {"tau": base.tau, "pooling": base.pooling, "implanted_blocks": base.network.implanted_blocks}
-    return {"origin": IMAGENET, **facts, **dataclasses.asdict(base.preprocessing)}, base.tensors
-
-
-def base_from_document(
-    document: Mapping[str, Any], tensors: Mapping[str, Tensor], path: str | Path = "the base network"
-) -> BaseNetwork:
-    """The inverse of `base_document`; further entries and tensors are left alone. `path` names it in errors."""
-    if (origin := document.get("origin")) is not None:
-        if origin != IMAGENET:
-            raise CheckpointError(
-                f"{path} holds a base of the kind '{origin}', unknown to this version: update implanting"
-            )
-        return lite0_from_document(document, tensors, path)
-    description = read_description(document, path)
-    network, classifier = build(description.config, len(description.class_names), description.image_size)
-    load_weights(network, classifier, tensors, path)
-    return BaseNetwork.from_training(network, classifier, description)
-
-
-def lite0_from_document(document: Mapping[str, Any], tensors: Mapping[str, Tensor], path: str | Path) -> BaseNetwork:
-    """EfficientNet-Lite0 as a file holds it."""
-    prefix = "network."
-    own = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
-    try:
-        network = build_lite0(own, document["implanted_blocks"])
-        height, width = document["image_size"]
-        mean, std = (tuple(document["normalisation"][name]) for name in ("mean", "std"))
-        preprocessing = Preprocessing((height, width), Normalisation(mean, std), document["resizing"])
-        return BaseNetwork(
-            network, preprocessing, name=IMAGENET, pooling=document["pooling"], tau=float(document["tau"])
-        )
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        reason = " ".join(str(error).split())[:100]
-        raise CheckpointError(f"{path} is damaged: its base network cannot be read ({reason}); copy it anew") from error
-
-
-def load_base(path: str | Path, device: str = "cpu") -> BaseNetwork:
-    """The base network of a file, or one that is there by name: "efficientnet-lite0" (ImageNet) or "fc100"."""
-    if str(path) == IMAGENET:
-        return imagenet_base().to(device)
-    file = fc100_file() if str(path) == FC100 else Path(path)
-    return base_from_document(*read_checkpoint(file, KIND), file).to(device)

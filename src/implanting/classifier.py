@@ -16,7 +16,8 @@ import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
-from implanting.base import BaseNetwork, load_base
+from implanting.base import BaseNetwork
+from implanting.base_file import load_base
 from implanting.calibration import open_set_score
 from implanting.classifier_file import read_classifier, save_classifier
 from implanting.config import ClassifierConfig, ImplantConfig, InferenceConfig, require
@@ -144,7 +145,7 @@ class ImageClassifier:
             implant_epochs=self.implant_epochs,
             implant_learning_rate=self.implant_learning_rate,
         )
-        views = base.support_views(int(labels.bincount().median()))
+        views = base.advice.support_views(int(labels.bincount().median()))
         pooling = InferenceConfig(self.support_pooling, self.query_pooling, views)
         images = None
         if self.keep_supports:
@@ -334,10 +335,11 @@ class ImageClassifier:
 
 def suited_size(base: BaseNetwork, sources: list[ImageSource]) -> int:
     """The side in pixels to bring images like these to: the trained one, or that for photos where most are so large."""
-    if base.photo_size == min(base.image_size):
-        return base.photo_size
+    trained, for_photos = min(base.image_size), base.advice.photo_side
+    if for_photos is None:
+        return trained
     sides = sorted(min(stored_size(source)) for source in sources)
-    return base.photo_size if sides[len(sides) // 2] >= base.photo_size else min(base.image_size)
+    return for_photos if sides[len(sides) // 2] >= for_photos else trained
 
 
 def decoded(

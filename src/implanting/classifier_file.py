@@ -13,7 +13,8 @@ import numpy as np
 from torch import Tensor
 
 from implanting import __version__
-from implanting.base import BaseNetwork, base_document, base_from_document, load_base
+from implanting.base import BaseNetwork
+from implanting.base_file import base_document, base_from_document, load_base
 from implanting.calibration import Calibration
 from implanting.checkpoint import read_checkpoint, write_checkpoint
 from implanting.distributed import choose_device

@@ -30,7 +30,8 @@ for the next map but given back and fetched anew, which takes longer than the co
 Made = TypeVar("Made")
 
 EmbeddingNetwork = Network | EfficientNetLite0 | ModuleNetwork
-"""All have `tail`, `dim`, `numbers_per_pixel`, `map_size`, and `activations` beside `forward`."""
+"""All have `tail`, `dim`, `map_size`, `activations` beside `forward`, `numbers_per_pixel`, `beside_weights` and
+`bears_threads`."""
 
 
 def batches_of(
@@ -55,7 +56,7 @@ def through(
 ) -> list[Made]:
     """What `work` makes of the images of each batch, in order; it is told which rows they are."""
     at_once = images_at_once(network, images.shape[1], images.shape[2])
-    if device.type != "cpu" or isinstance(network, ModuleNetwork):  # whose code may not bear several threads
+    if device.type != "cpu" or not network.bears_threads:
         batches = slices(len(images), at_once)
         return [work(rows) for rows in progress(batches, description, len(batches))]
     share = math.ceil(len(images) / torch.get_num_threads())

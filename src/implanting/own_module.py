@@ -59,6 +59,13 @@ class ModuleNetwork(nn.Module):
             self.dim = self.probe(*image_size).shape[1]
         self.numbers_per_pixel = max(3.0, max(numbers, default=0) / math.prod(image_size))
         """Of the largest map, for each pixel of an image."""
+        self.bears_threads = False
+        """Whether several threads may call it at once: who knows."""
+
+    @property
+    def beside_weights(self) -> str:
+        """What else decides what it computes: the same weights may serve other modules."""
+        return repr(self)
 
     @torch.inference_mode()
     def probe(self, height: int, width: int) -> Float[Tensor, "1 dim rows columns"]:

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from implanting import __version__
-from implanting.base import load_base
+from implanting.base_file import load_base
 from implanting.classifiers import CosineClassifier
 from implanting.config import PretrainConfig, flat
 from implanting.datasets import ImageSet, check_disjoint

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from torch import zeros
 
 from commands import implanting, write_fc100
-from implanting.base import load_base
+from implanting.base_file import load_base
 from implanting.cli import VERBS, main
 from implanting.config import TaskConfig
 from implanting.datasets import read_dataset

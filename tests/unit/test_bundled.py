@@ -3,7 +3,7 @@ from importlib.machinery import ModuleSpec
 import pytest
 
 from implanting import bundled
-from implanting.base import load_base
+from implanting.base_file import load_base
 from implanting.errors import CheckpointError
 
 

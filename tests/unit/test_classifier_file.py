@@ -13,7 +13,8 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 
-from implanting.base import BaseNetwork, load_base
+from implanting.base import BaseNetwork
+from implanting.base_file import load_base
 from implanting.checkpoint import FORMAT, KEY, read_checkpoint, write_checkpoint
 from implanting.errors import CheckpointError, ConfigError
 from implanting.estimator import FewShotClassifier

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from skimage import data
 from torch import Tensor
 
-from implanting.base import load_base
+from implanting.base_file import load_base
 from implanting.bundled import IMAGENET_PREPROCESSING, imagenet_weights
 from implanting.efficientnet import Convolution, EfficientNetLite0, rooted
 from implanting.errors import ConfigError, ImageTooSmall

@@ -3,7 +3,8 @@ import torch
 from torch import Tensor, nn
 
 from implanting import evaluate
-from implanting.base import BaseNetwork, base_document
+from implanting.base import BaseNetwork
+from implanting.base_file import base_document
 from implanting.config import ImplantConfig
 from implanting.errors import ConfigError, ImageTooSmall
 from implanting.images import Normalisation, Preprocessing

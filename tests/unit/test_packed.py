@@ -8,7 +8,8 @@ import torch
 from torch import nn
 
 from implanting import packed as module
-from implanting.base import BaseNetwork, load_base
+from implanting.base import BaseNetwork
+from implanting.base_file import load_base
 from implanting.config import NetworkConfig
 from implanting.efficientnet import SameConvolution
 from implanting.estimator import FewShotClassifier

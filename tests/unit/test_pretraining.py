@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from implanting.base import BaseNetwork, load_base
+from implanting.base import BaseNetwork
+from implanting.base_file import load_base
 from implanting.checkpoint import read_checkpoint
 from implanting.config import DataConfig, PretrainConfig
 from implanting.errors import ConfigError, ImageTooSmall

@@ -17,7 +17,8 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from implanting.base import BaseNetwork, load_base
+from implanting.base import BaseNetwork
+from implanting.base_file import load_base
 from implanting.bench.timing import best_seconds
 from implanting.bundled import IMAGENET
 from implanting.calibration import UNKNOWN

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from implanting.base import load_base
+from implanting.base_file import load_base
 from implanting.bench import adapt, classifier, evaluate, memory, open_set, pretrain, processes
 from implanting.bench.timing import FACTOR, PEAK
 from implanting.commands.bench_inference import Inference

@@ -11,7 +11,8 @@ from typing import Any, Literal
 from torch import Tensor
 
 from implanting.activations import compute_activations
-from implanting.base import BaseNetwork, load_base
+from implanting.base import BaseNetwork
+from implanting.base_file import load_base
 from implanting.commands.parsing import parse
 from implanting.config import ImplantConfig, InferenceConfig, RunConfig, TaskConfig, require
 from implanting.console import print_json, print_table, say, show_progress

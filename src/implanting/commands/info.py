@@ -8,7 +8,8 @@ from typing import Annotated
 
 import tyro
 
-from implanting.base import BaseNetwork, base_document, load_base
+from implanting.base import BaseNetwork
+from implanting.base_file import base_document, load_base
 from implanting.checkpoint import FORMAT, kind_of
 from implanting.classifier import ImageClassifier
 from implanting.classifier_file import KIND as CLASSIFIER

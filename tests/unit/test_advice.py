@@ -1,0 +1,29 @@
+"""How base networks are used where the user does not say."""
+
+import pytest
+
+from implanting.advice import Advice
+from implanting.base_file import load_base
+from toys import toy_base
+
+
+def test_advice_for_networks_that_stage_1_trained():
+    advice = toy_base().advice
+    assert (advice.photo_side, advice.implants_from_shots, advice.support_views(1)) == (48, 2, 1)
+    flattened = toy_base(pooling="flatten")  # its classifier has weights for each location of one map
+    assert flattened.advice.photo_side is None
+
+
+def test_advice_for_the_imagenet_base():
+    advice = load_base("efficientnet-lite0").advice
+    assert (advice.photo_side, advice.implants_from_shots) == (None, 5)
+    assert [advice.support_views(shots) for shots in (1, 2, 3, 5)] == [6, 6, 1, 1]
+    assert set(advice.calibrations) == {1, 2}
+
+
+def test_a_larger_tau_is_undone_by_smaller_powers():
+    advice = Advice(calibrations={1: {"power": 3.0, "cut": 0.5}, 2: {"power": 1.0, "cut": 0.1}}).for_scaled_tau(2.0)
+    assert advice.calibrations == {1: {"power": 1.5, "cut": 0.5}, 2: {"power": 0.5, "cut": 0.1}}
+    base = load_base("efficientnet-lite0")
+    stored = base.advice.calibrations[1]["power"]
+    assert base.with_tau(4 * base.tau).advice.calibrations[1]["power"] == pytest.approx(stored / 4)

@@ -1,0 +1,76 @@
+"""Base networks from files, by name, and inside other documents."""
+
+import json
+
+import pytest
+import torch
+
+from implanting.base_file import base_document, base_from_document, load_base
+from implanting.config import NetworkConfig
+from implanting.errors import CheckpointError
+from implanting.trained import save_base, weights
+from toys import noise, same, toy_base
+
+ARCHITECTURES = [NetworkConfig("resnet12", 2), NetworkConfig("c128f", 3), NetworkConfig("resnet12", 2, wide=True)]
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("pooling", ["dense", "flatten"])
+def test_a_saved_base_comes_back_bit_by_bit(tmp_path, architecture, pooling):
+    base = toy_base(architecture=architecture, pooling=pooling)
+    save_base(tmp_path / "base", base.network, base.classifier, base.description, {"optimizer.0.x": torch.ones(2)})
+    loaded = load_base(str(tmp_path / "base"))
+    assert same(weights(loaded.network, loaded.classifier), weights(base.network, base.classifier))
+    assert loaded.description == base.description
+    assert loaded.tau == base.tau
+    images = noise(2, 32, 32, 3)
+    assert torch.equal(loaded.embed(images), base.embed(images))
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_base_embedded_in_another_document_comes_back(architecture):
+    base = toy_base(architecture=architecture)
+    document, tensors = base_document(base)
+    again = base_from_document({"other": 1, **json.loads(json.dumps(document))}, {**tensors, "other": torch.ones(1)})
+    assert again.fingerprint == base.fingerprint
+    assert again.description == base.description
+    assert (again.tau, again.pooling, again.name, again.class_names) == (
+        base.tau,
+        base.pooling,
+        base.name,
+        base.class_names,
+    )
+    images = noise(2, 32, 32, 3)
+    assert torch.equal(again.embed(images), base.embed(images))
+
+
+def test_a_damaged_embedded_base_is_refused():
+    document, tensors = base_document(toy_base())
+    with pytest.raises(CheckpointError, match=r"cut\.safetensors is damaged.*network"):
+        base_from_document(document, dict(list(tensors.items())[1:]), "cut.safetensors")
+    with pytest.raises(CheckpointError, match="damaged: its description"):
+        base_from_document({}, tensors)
+
+
+def test_the_imagenet_base_embedded_in_another_document_comes_back():
+    base = load_base("efficientnet-lite0").with_implanted_blocks(2).with_tau(12.5)
+    document, tensors = base_document(base)
+    assert sum(tensor.nbytes for tensor in tensors.values()) < 14 * 2**20  # the 1000 classes are left out
+    again = base_from_document(json.loads(json.dumps(document)), tensors)
+    assert again.fingerprint == base.fingerprint
+    assert (again.tail, again.tau, again.pooling) == (base.tail, 12.5, base.pooling)
+    assert (again.preprocessing, again.name) == (base.preprocessing, base.name)
+    images = noise(1, 64, 64, 3)
+    assert torch.equal(again.embed(images), base.embed(images))
+    with pytest.raises(CheckpointError, match="damaged"):
+        base_from_document(document, dict(list(tensors.items())[1:]))
+    with pytest.raises(CheckpointError, match="'other', unknown to this version"):
+        base_from_document({**document, "origin": "other"}, tensors)
+
+
+def test_loading_the_imagenet_base_leaves_torch_alone():
+    torch.manual_seed(3)
+    expected = torch.rand(1)
+    torch.manual_seed(3)
+    load_base("efficientnet-lite0")
+    assert torch.equal(torch.rand(1), expected)
