@@ -4,9 +4,10 @@ import torch
 from torch import Tensor
 
 from implanting.config import ImplantConfig
+from implanting.fitting import Fitting
 from implanting.inference import PrototypeClassifier
 from implanting.networks import resnet12
-from implanting.supports import Fitting, Supports
+from implanting.supports import Supports
 from toys import seeded
 
 TAIL, SIZES = resnet12(1).tail, ((4, 4),) * 3
@@ -23,14 +24,14 @@ def drawn(labels: Tensor, views: int = 2, tasks: int = 2, seed: int = 0) -> Supp
         moved = torch.randn(tasks, len(labels), views, locations, channels, generator=generator)
         return (images[:, :, None] + 0.5 * moved).flatten(1, 2)
 
-    return Supports([about_images(16, channels) for channels in (4, 8, 8)], about_images(4, 8), labels, views)
+    return Supports([about_images(16, channels) for channels in (4, 8, 8)], about_images(4, 8), labels, SIZES, views)
 
 
 def fitting(
     config: ImplantConfig = CONFIG, support_views: int = 1, support: str = "gap", query: str = "dense"
 ) -> Fitting:
     by_prototypes, by_implants = (PrototypeClassifier(support, query, tau) for tau in (17.0, config.implant_tau))
-    return Fitting("toy", TAIL, SIZES, by_prototypes, by_implants, config, support_views)
+    return Fitting("toy", TAIL, by_prototypes, by_implants, config, support_views)
 
 
 def generators(*tasks: int) -> list[torch.Generator]:

@@ -23,9 +23,10 @@ from torch import Generator, Tensor
 from implanting.adamw import AdamW
 from implanting.config import ImplantConfig
 from implanting.errors import DataError
-from implanting.implants import BaseMaps, Implants, Maps, PooledMaps, new_implants
+from implanting.implants import Implants, Maps, new_implants
 from implanting.similarity import pool
-from implanting.tail import Sizes, Tail
+from implanting.supports import Supports
+from implanting.tail import Tail
 
 
 @dataclass(frozen=True)
@@ -116,30 +117,21 @@ def leave_one_out_loss(
     return losses / (asked.shape[1] * asked.shape[2])
 
 
-def adapt(
-    base_maps: BaseMaps,
-    phi: PooledMaps,
-    labels: Int[Tensor, " image"],
-    tail: Tail,
-    sizes: Sizes,
-    config: ImplantConfig,
-    generators: list[Generator],
-    groups: Int[Tensor, " image"] | None = None,
-) -> Implants:
-    """Train fresh implants for each task on its supports, whose classes are the same in all of these tasks.
+def adapt(supports: Supports, tail: Tail, config: ImplantConfig, generators: list[Generator]) -> Implants:
+    """Train fresh implants for each task on its supports.
 
-    Supports of the same number in `groups` are views of one image. A class with one support is a prototype but never a
-    query: without its only support it would have none.
+    A class with one support is a prototype but never a query: without its only support it would have none.
     """
-    implants = new_implants(tail, sizes, config.implant_channels, generators)
-    membership = F.one_hot(labels).to(phi.dtype)
-    queried, groups = queries_of(labels, groups)
+    implants = new_implants(tail, supports.sizes, config.implant_channels, generators)
+    base_maps, labels = supports.base_maps, supports.row_labels
+    membership = F.one_hot(labels).to(supports.phi.dtype)
+    queried, groups = queries_of(labels, supports.groups)
     if not queried.any():
         raise DataError(
             "implants need a class with two supports or more, or two views of each; every class has one: "
             "use prototypes alone"
         )
-    constant = inner_products(phi, membership, config, groups)
+    constant = inner_products(supports.phi, membership, config, groups)
     parameters = [parameter.requires_grad_() for parameter in implants.parameters()]
     optimizer = AdamW(parameters, config.implant_learning_rate, config.implant_weight_decay)
     for _ in range(config.implant_epochs):

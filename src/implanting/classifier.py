@@ -23,13 +23,13 @@ from implanting.classifier_file import read_classifier, save_classifier
 from implanting.config import ClassifierConfig, ImplantConfig, InferenceConfig, require
 from implanting.distributed import choose_device
 from implanting.errors import CannotRefuse, ConfigError, DataError, ImplantsKept
+from implanting.fitting import fitting_of
 from implanting.heatmap import Explanation, MapKind
 from implanting.images import Batch, Failure, ImageSource, decode_batches, list_sources, stored_size
 from implanting.labels import Labels, as_labels, class_numbers, is_like
 from implanting.learning import explain, learn
 from implanting.progress import Progress, silent
 from implanting.randomness import seed_from
-from implanting.supports import fitting_of
 
 CONFIG, IMPLANTS, POOLING = ClassifierConfig(), ImplantConfig(), InferenceConfig()
 
@@ -153,7 +153,7 @@ class ImageClassifier:
             batches = iter(images.split(BATCH))
         self.learned_ = learn(
             base,
-            lambda sizes: fitting_of(base, sizes, pooling, config),
+            fitting_of(base, pooling, config),
             batches,
             labels,
             self.implants if self.implants == "auto" else bool(self.implants),

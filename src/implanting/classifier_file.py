@@ -19,10 +19,10 @@ from implanting.calibration import Calibration
 from implanting.checkpoint import read_checkpoint, write_checkpoint
 from implanting.distributed import choose_device
 from implanting.errors import CheckpointError, ConfigError, ImplantingError
+from implanting.fitting import Fitted
 from implanting.implants import implant_tensors, implants_from_tensors
 from implanting.inference import PrototypeClassifier
 from implanting.learning import Learned
-from implanting.supports import Fitted
 
 if TYPE_CHECKING:
     from implanting.classifier import ImageClassifier

@@ -13,9 +13,10 @@ from torch import Generator, Tensor
 
 from implanting.config import ImplantConfig
 from implanting.errors import DataError
+from implanting.fitting import Fitted, Fitting
 from implanting.randomness import Stream, generator_of
 from implanting.similarity import probabilities
-from implanting.supports import Fitted, Fitting, Supports
+from implanting.supports import Supports
 
 NEVER = -1
 """The fold of an image that is never held out: its class has no other."""
@@ -103,10 +104,10 @@ def cross_fit(
         for tasks, numbers in (chunk.unbind(1) for chunk in pairs.split(together)):
             kept, held = supports.some(tasks, folds.kept[numbers]), supports.some(tasks, folds.held[numbers])
             place = tasks[:, None], folds.held[numbers]
-            score(by_prototypes, place, fitting.prototypes(kept), held)
+            score(by_prototypes, place, fitting.fit_prototypes(kept), held)
             if fitting.can_train(kept.labels):
                 fresh = [copy_of(generators[task]) for task in tasks.tolist()]
-                score(by_implants, place, fitting.implants(kept, fresh), held)
+                score(by_implants, place, fitting.fit_implants(kept, fresh), held)
     return HeldOut(supports.labels, by_prototypes, by_implants)
 
 

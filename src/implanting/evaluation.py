@@ -21,6 +21,7 @@ from implanting.config import ImplantConfig, InferenceConfig, TaskConfig
 from implanting.datasets import ImageSet
 from implanting.distributed import group, total
 from implanting.errors import ConfigError
+from implanting.fitting import fitting_of
 from implanting.inference import PrototypeClassifier, prototype_classifier
 from implanting.methods import (
     BaseClassMethod,
@@ -32,7 +33,6 @@ from implanting.methods import (
     Queries,
 )
 from implanting.progress import Progress, silent
-from implanting.supports import fitting_of
 from implanting.tasks import Tasks, draw_tasks
 from implanting.views import add_views
 
@@ -172,7 +172,7 @@ def implant_method(
     base: BaseNetwork, activations: Activations, pooling: InferenceConfig, config: ImplantConfig, seed: int
 ) -> ImplantMethod:
     """Implants with the fixed tau of stage 2, from the activations of all the views that are read."""
-    fitting = fitting_of(base, activations.sizes, pooling, config)
+    fitting = fitting_of(base, pooling, config)
     fitting.require_implants()
     numbers = sum(maps.shape[1] * maps.shape[2] for maps in activations.base_maps) * config.adapt_views
     together = max(max(1, 8 // config.adapt_views), min(64, TOGETHER // numbers))

@@ -5,7 +5,7 @@ so that images and classes are added and removed at the cost of themselves; the 
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,12 +19,12 @@ from implanting.base import BaseNetwork
 from implanting.calibration import UNKNOWN, Calibration, calibrate, open_set_score
 from implanting.crossfit import cross_fit
 from implanting.errors import ConfigError
+from implanting.fitting import Fitted, Fitting, widened
 from implanting.heatmap import Explanation, MapKind, centre_square, similarity_maps, softmax_maps
 from implanting.images import ImageSource, decode, load
 from implanting.randomness import Stream, generator_of
 from implanting.similarity import pool, probabilities, scaled_cosine
-from implanting.supports import Fitted, Fitting, Supports, widened
-from implanting.tail import Sizes
+from implanting.supports import Supports
 from implanting.views import views_of
 
 Images = UInt8[Tensor, "image height width 3"]
@@ -101,16 +101,16 @@ class Learned:
 
 def learn(
     base: BaseNetwork,
-    fitting: Callable[[Sizes], Fitting],
+    fitting: Fitting,
     batches: Iterable[Images],
     labels: Int[Tensor, " image"],
     implants: Literal["auto"] | bool,
     seed: int,
 ) -> Learned:
-    """Learn classes from their supports; `fitting` is told the sizes of the base maps, where they are needed."""
+    """Learn classes from their supports."""
     if implants_pay(base, labels.bincount()) if implants == "auto" else implants:
         return learn_implants(base, fitting, torch.cat(list(batches)), labels, seed)
-    return learn_prototypes(base, fitting(()), batches, labels)
+    return learn_prototypes(base, fitting, batches, labels)
 
 
 def implants_pay(base: BaseNetwork, counts: Int[Tensor, " way"]) -> bool:
@@ -122,22 +122,16 @@ def implants_pay(base: BaseNetwork, counts: Int[Tensor, " way"]) -> bool:
 
 
 def learn_implants(
-    base: BaseNetwork,
-    fitting: Callable[[Sizes], Fitting],
-    images: Images,
-    labels: Int[Tensor, " image"],
-    seed: int,
+    base: BaseNetwork, fitting: Fitting, images: Images, labels: Int[Tensor, " image"], seed: int
 ) -> Learned:
     """Implants trained on all supports, then prototypes; how sure they are is told by cross-fitting."""
-    views = fitting(()).views
-    maps, phi, sizes = encode(base, views_of(images, views).transpose(0, 1).flatten(0, 1))
-    supports, fit = Supports.of_one_task(maps, phi, labels, views), fitting(sizes)
-    fitted = fit.implants(supports, [generator_of(seed, Stream.IMPLANTS, 0)])
-    counts = labels.bincount()
-    learned = Learned(base, fitted, counts, usual_calibration(base, counts), fit.support_views)
+    maps, phi, sizes = encode(base, views_of(images, fitting.views).transpose(0, 1).flatten(0, 1))
+    supports, counts = Supports.of_one_task(maps, phi, labels, sizes, fitting.views), labels.bincount()
+    fitted = fitting.fit_implants(supports, [generator_of(seed, Stream.IMPLANTS, 0)])
+    learned = Learned(base, fitted, counts, usual_calibration(base, counts), fitting.support_views)
     if int(learned.counts.max()) < ENOUGH:
         return learned
-    held_out = cross_fit(supports, brief(fit), [generator_of(seed, Stream.IMPLANTS, 0)]).implants
+    held_out = cross_fit(supports, brief(fitting), [generator_of(seed, Stream.IMPLANTS, 0)]).implants
     asked = held_out.probabilities[0].isfinite().all(-1)
     scores = open_set_score(held_out.cosines[0, asked][:, None])
     told = calibrate(held_out.probabilities[0, asked], labels[asked], scores)

@@ -15,11 +15,12 @@ from torch import Generator, Tensor
 
 from implanting.activations import Activations
 from implanting.crossfit import cross_fit, implants_help
+from implanting.fitting import Fitting, widened
 from implanting.gathering import answers_of
 from implanting.inference import PrototypeClassifier
 from implanting.randomness import Stream, generator_of
 from implanting.similarity import pool, probabilities, prototypes, scaled_cosine
-from implanting.supports import Fitting, Supports, widened
+from implanting.supports import Supports
 from implanting.tasks import Tasks
 from implanting.views import rows_of
 
@@ -110,7 +111,8 @@ class ImplantMethod:
         """The supports of tasks in all their views."""
         views, (way, shot) = self.fitting.views, tasks.support.shape[1:]
         rows = rows_of(tasks.support, views, len(self.activations.phi) // views)
-        return Supports(*self.activations.of(rows.flatten(1)), torch.arange(way).repeat_interleave(shot), views)
+        labels = torch.arange(way).repeat_interleave(shot)
+        return Supports(*self.activations.of(rows.flatten(1)), labels, self.activations.sizes, views)
 
     def generators(self, tasks: Tasks) -> list[Generator]:
         """Where the initial implants of each task come from."""
@@ -125,7 +127,7 @@ class ImplantMethod:
         supports, fitting = self.supports(tasks), self.fitting
         implants = fitting.adapted(supports, self.generators(tasks))
         wide_query = widened(implants, *self.activations.of(tasks.query.flatten(1)))
-        ways = [fitting.fitted(supports, implants, classify) for classify in classifiers]
+        ways = [fitting.around(implants, supports, classify) for classify in classifiers]
         return [named(tasks, probabilities(fitted.scores_of(wide_query)).argmax(-1)) for fitted in ways]
 
     def __str__(self) -> str:
@@ -150,8 +152,8 @@ class DecidedMethod:
         generators = self.implants.generators(tasks)
         held_out = cross_fit(supports, fitting, generators, self.tasks_at_once)
         queries = self.implants.activations.of(tasks.query.flatten(1))
-        by_implants = fitting.implants(supports, generators).probabilities(*queries)
-        by_prototypes = fitting.prototypes(supports).probabilities(*queries)
+        by_implants = fitting.fit_implants(supports, generators).probabilities(*queries)
+        by_prototypes = fitting.fit_prototypes(supports).probabilities(*queries)
         helped = implants_help(held_out, fitting.config)[:, None, None]
         return named(tasks, torch.where(helped, by_implants, by_prototypes).argmax(-1))
 

@@ -18,6 +18,7 @@ from implanting.errors import DataError
 from implanting.implants import Implants, new_implants
 from implanting.inference import PrototypeClassifier
 from implanting.networks import c128f, resnet12
+from implanting.supports import Supports
 from toys import coloured, same, seeded, toy_base
 from twins import naive_adapt, naive_implants, naive_loss, naive_scores
 
@@ -93,7 +94,7 @@ def test_loss_is_the_sum_over_tasks_of_each_tasks_mean(support, query):
 def test_adapting_equals_training_by_convolutions_and_loops(support, query):
     maps, phi = drawn(UNEVEN, tasks=2)
     config = replace(pooled_by(support, query), implant_epochs=5, implant_weight_decay=0.5)
-    implants = adapt(maps, phi, UNEVEN, TAIL, SIZES, config, generators(0, 1))
+    implants = adapt(Supports(maps, phi, UNEVEN, SIZES), TAIL, config, generators(0, 1))
     answers = queries_by(implants, [part[:2] for part in QUERIES])
     for task in range(2):
         alone = [part[task : task + 1] for part in maps]
@@ -107,10 +108,10 @@ def test_adapting_equals_training_by_convolutions_and_loops(support, query):
 def test_tasks_adapted_together_equal_tasks_adapted_one_by_one():
     labels = torch.arange(3).repeat_interleave(3)
     maps, phi = drawn(labels)
-    together = queries_by(adapt(maps, phi, labels, TAIL, SIZES, CONFIG, generators(0, 1, 2, 3)), QUERIES)
+    together = queries_by(adapt(Supports(maps, phi, labels, SIZES), TAIL, CONFIG, generators(0, 1, 2, 3)), QUERIES)
     for task in range(4):
         one = slice(task, task + 1)
-        implants = adapt([part[one] for part in maps], phi[one], labels, TAIL, SIZES, CONFIG, generators(task))
+        implants = adapt(Supports(maps, phi, labels, SIZES)[one], TAIL, CONFIG, generators(task))
         alone = queries_by(implants, [part[one] for part in QUERIES])
         torch.testing.assert_close(together[one], alone, rtol=1e-5, atol=1e-5)
 
@@ -120,7 +121,7 @@ def test_the_loss_goes_down(support, query):
     maps, phi = drawn(UNEVEN)
     config = pooled_by(support, query)
     before = new_implants(TAIL, SIZES, 3, generators(0, 1, 2, 3))
-    after = adapt(maps, phi, UNEVEN, TAIL, SIZES, config, generators(0, 1, 2, 3))
+    after = adapt(Supports(maps, phi, UNEVEN, SIZES), TAIL, config, generators(0, 1, 2, 3))
     losses = [loss_of(phi, queries_by(implants, maps), UNEVEN, config).item() for implants in (before, after)]
     assert losses[1] < 0.8 * losses[0]
 
@@ -142,7 +143,7 @@ def test_a_task_with_lone_supports_is_adapted_by_their_prototypes():
     moved = phi.clone()
     moved[:, 7] += 2 * torch.randn(phi[:, 7].shape, generator=seeded(3))
     answers = [
-        queries_by(adapt(maps, base, UNEVEN, TAIL, SIZES, CONFIG, generators(0, 1, 2, 3)), QUERIES)
+        queries_by(adapt(Supports(maps, base, UNEVEN, SIZES), TAIL, CONFIG, generators(0, 1, 2, 3)), QUERIES)
         for base in (phi, moved)
     ]
     assert torch.isfinite(answers[0]).all()
@@ -162,7 +163,7 @@ def test_the_base_stays_bitwise_as_it_was(name):
     images = torch.arange(12)
     maps, phi = activations.of(images[None])
     given = [part.clone() for part in (*maps, phi)]
-    adapt(maps, phi, image_set.labels[images], base.tail, activations.sizes, CONFIG, generators(0))
+    adapt(Supports(maps, phi, image_set.labels[images], activations.sizes), base.tail, CONFIG, generators(0))
     assert same(base.network.state_dict(), before[0])
     assert all(torch.equal(*pair) for pair in zip(cached, before[1], strict=True))
     assert all(torch.equal(*pair) for pair in zip((*maps, phi), given, strict=True))
@@ -172,10 +173,9 @@ def test_the_base_stays_bitwise_as_it_was(name):
 def test_the_order_of_supports_does_not_matter():
     maps, phi = drawn(UNEVEN)
     order = torch.randperm(len(UNEVEN), generator=seeded(1))
-    first = adapt(maps, phi, UNEVEN, TAIL, SIZES, CONFIG, generators(0, 1, 2, 3))
-    second = adapt(
-        [part[:, order] for part in maps], phi[:, order], UNEVEN[order], TAIL, SIZES, CONFIG, generators(0, 1, 2, 3)
-    )
+    first = adapt(Supports(maps, phi, UNEVEN, SIZES), TAIL, CONFIG, generators(0, 1, 2, 3))
+    moved = Supports([part[:, order] for part in maps], phi[:, order], UNEVEN[order], SIZES)
+    second = adapt(moved, TAIL, CONFIG, generators(0, 1, 2, 3))
     answers = queries_by(first, QUERIES), queries_by(second, QUERIES)
     torch.testing.assert_close(*answers, rtol=1e-5, atol=2e-5)
 
@@ -185,7 +185,7 @@ def test_other_numbers_for_the_classes_permute_the_scores():
     numbers = torch.tensor([2, 0, 3, 1])
     answers = []
     for labels in (UNEVEN, numbers[UNEVEN]):
-        implants = adapt(maps, phi, labels, TAIL, SIZES, CONFIG, generators(0, 1, 2, 3))
+        implants = adapt(Supports(maps, phi, labels, SIZES), TAIL, CONFIG, generators(0, 1, 2, 3))
         answers.append(scores_of(phi, queries_by(implants, maps), labels, CONFIG))
     asked = UNEVEN.bincount()[UNEVEN] > 1
     torch.testing.assert_close(answers[0][:, asked], answers[1][..., numbers][:, asked], rtol=1e-4, atol=1e-4)
@@ -261,7 +261,7 @@ def test_c128f_is_adapted_too():
     (_, maps, _), phi = drawn(labels)
     tail = c128f(4).tail
     before = new_implants(tail, SIZES[:1], 3, generators(0, 1, 2, 3))
-    after = adapt([maps], phi, labels, tail, SIZES[:1], CONFIG, generators(0, 1, 2, 3))
+    after = adapt(Supports([maps], phi, labels, SIZES[:1]), tail, CONFIG, generators(0, 1, 2, 3))
     losses = [loss_of(phi, queries_by(implants, [maps]), labels, CONFIG).item() for implants in (before, after)]
     assert losses[1] < 0.8 * losses[0]
 
@@ -300,5 +300,6 @@ def test_a_thousand_ways_fit_in_memory():
 def test_one_support_a_class_cannot_train_implants():
     base, images = toy_base(size=32), coloured(classes=3, per_class=1, size=32)
     maps, phi = compute_activations(base, images).of(torch.arange(3)[None])
+    supports = Supports(maps, phi, torch.arange(3), ((4, 4),) * 3)
     with pytest.raises(DataError, match="two supports"):
-        adapt(maps, phi, torch.arange(3), base.tail, ((4, 4),) * 3, ImplantConfig(implant_channels=2), [seeded()])
+        adapt(supports, base.tail, ImplantConfig(implant_channels=2), [seeded()])

@@ -9,7 +9,8 @@ from torch import Tensor
 from implanting.config import ImplantConfig
 from implanting.crossfit import HeldOut, Scores, alike, cross_fit, deal, implants_help
 from implanting.errors import DataError
-from implanting.supports import Fitting, Supports
+from implanting.fitting import Fitting
+from implanting.supports import Supports
 from toy_tasks import CONFIG, drawn, fitting, generators
 
 UNEVEN = torch.tensor([1, 0, 2, 0, 1, 3, 1, 0, 1])
@@ -40,12 +41,13 @@ def naive_cross_fit(supports: Supports, how: Fitting, task: int) -> dict[int, tu
             [maps[task, rows] for maps in supports.base_maps],
             supports.phi[task, rows],
             supports.labels[kept],
+            supports.sizes,
             supports.views,
         )
         first = [image * supports.views for image in held]
         queries = [maps[task : task + 1, first] for maps in supports.base_maps], supports.phi[task : task + 1, first]
-        by_prototypes = how.prototypes(rest).scores(*queries)[0]
-        by_implants = how.implants(rest, generators(task)).scores(*queries)[0]
+        by_prototypes = how.fit_prototypes(rest).scores(*queries)[0]
+        by_implants = how.fit_implants(rest, generators(task)).scores(*queries)[0]
         for place, image in enumerate(held):
             scores[image] = by_prototypes[place], by_implants[place]
     return scores

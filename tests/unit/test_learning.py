@@ -14,6 +14,7 @@ from implanting.base_file import load_base
 from implanting.calibration import UNKNOWN, Calibration
 from implanting.config import ImplantConfig, InferenceConfig
 from implanting.errors import ConfigError
+from implanting.fitting import fitting_of
 from implanting.images import load
 from implanting.inference import PrototypeClassifier
 from implanting.learning import (
@@ -28,7 +29,6 @@ from implanting.learning import (
 )
 from implanting.methods import ImplantMethod
 from implanting.similarity import pool
-from implanting.supports import fitting_of
 from implanting.tasks import Tasks
 from implanting.views import view_of
 from toys import coloured, noise, toy_base
@@ -43,7 +43,7 @@ CONFIG = ImplantConfig(implant_channels=3, implant_epochs=3)
 def learned_by(base: BaseNetwork, labels: Tensor = LABELS, implants: bool = False, **pooling: Any) -> Learned:
     inference = InferenceConfig(**pooling)
     batches = iter(IMAGES[: len(labels)].split(5))  # of uneven size: how images are batched must not matter
-    return learn(base, lambda sizes: fitting_of(base, sizes, inference, CONFIG), batches, labels, implants, seed=7)
+    return learn(base, fitting_of(base, inference, CONFIG), batches, labels, implants, seed=7)
 
 
 def answers(learned: Learned, images: Tensor = QUERIES) -> Tensor:
@@ -70,12 +70,12 @@ def test_without_implants_it_is_prototypes_by_hand(base, support, query):
 def test_with_implants_it_is_evaluation_with_one_task(base):
     learned = learned_by(base, implants=True)
     activations = compute_activations(base, SHADES)
-    method = ImplantMethod(activations, fitting_of(base, activations.sizes, InferenceConfig(), CONFIG), seed=7)
+    method = ImplantMethod(activations, fitting_of(base, InferenceConfig(), CONFIG), seed=7)
     images = torch.stack([(SHADES.labels == way).nonzero().flatten() for way in range(4)])
     tasks = Tasks(
         SHADES.fingerprint, torch.tensor([0]), torch.arange(4)[None], images[None, :, :4], images[None, :, 4:]
     )
-    expected = method.fitting.implants(method.supports(tasks), method.generators(tasks))
+    expected = method.fitting.fit_implants(method.supports(tasks), method.generators(tasks))
     order = LABELS.argsort(stable=True)  # evaluation has supports class by class; sums round by their order
     assert torch.equal(SHADES.labels[tasks.support.flatten()], LABELS[order])
     queries = expected.probabilities(*activations.of(tasks.query.flatten(1)))[0]
@@ -87,7 +87,7 @@ def test_with_implants_it_is_evaluation_with_one_task(base):
 def test_implants_are_those_of_the_seed(base):
     first, again = learned_by(base, implants=True), learned_by(base, implants=True)
     assert torch.equal(answers(first), answers(again))
-    other = learn(base, lambda sizes: fitting_of(base, sizes, InferenceConfig(), CONFIG), [IMAGES], LABELS, True, 8)
+    other = learn(base, fitting_of(base, InferenceConfig(), CONFIG), [IMAGES], LABELS, True, 8)
     assert not torch.equal(answers(first), answers(other))
 
 

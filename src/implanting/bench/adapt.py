@@ -11,11 +11,12 @@ from torch import Tensor
 from implanting.bench.naive_adapt import adapt_one_task
 from implanting.bench.timing import FACTOR, PEAK, Work, best_seconds, growth, on_one_thread
 from implanting.config import ImplantConfig, NetworkConfig, PretrainConfig
+from implanting.fitting import Fitting
 from implanting.inference import PrototypeClassifier
 from implanting.networks import Network
 from implanting.progress import Progress, silent
 from implanting.randomness import Stream, generator_of
-from implanting.supports import Fitting, Supports
+from implanting.supports import Supports
 from implanting.tail import Sizes, Tail
 from implanting.trained import build
 
@@ -56,8 +57,8 @@ class Workload:
     def adapt(self, tasks: int, together: int, epochs: int) -> None:
         """Adapt so many tasks, some of them together."""
         *base_maps, phi = (part.expand(together, *part.shape).contiguous() for part in self.cached)
-        supports, config = Supports(base_maps, phi, self.labels), ImplantConfig(implant_epochs=epochs)
-        fitting = Fitting("noise", self.network.tail, self.sizes, CLASSIFY, CLASSIFY, config)
+        supports, config = Supports(base_maps, phi, self.labels, self.sizes), ImplantConfig(implant_epochs=epochs)
+        fitting = Fitting("noise", self.network.tail, CLASSIFY, CLASSIFY, config)
         for first in range(0, tasks, together):
             fitting.adapted(supports, [generator_of(0, Stream.IMPLANTS, first + number) for number in range(together)])
 

@@ -6,10 +6,10 @@ from implanting.activations import Activations
 from implanting.config import ImplantConfig, NetworkConfig, PretrainConfig, TaskConfig
 from implanting.datasets import ImageSet
 from implanting.evaluation import evaluate_tasks
+from implanting.fitting import Fitting
 from implanting.inference import PrototypeClassifier
 from implanting.methods import ImplantMethod
 from implanting.networks import Network
-from implanting.supports import Fitting
 from implanting.tasks import draw_tasks
 from implanting.trained import build
 
@@ -44,7 +44,7 @@ def evaluate_some(images: int, size: int, width: int, tasks: int) -> int:
     image_set = ImageSet(pixels, torch.arange(images) % CLASSES, names, "noise", "as stored")
     config = TaskConfig(way=5, shot=5, queries=30, tasks=tasks)
     classify, implants = PrototypeClassifier("gap", "dense", 10.0), ImplantConfig(implant_epochs=2)
-    fitting = Fitting("noise", network.tail, activations.sizes, classify, classify, implants)
+    fitting = Fitting("noise", network.tail, classify, classify, implants)
     method = ImplantMethod(activations, fitting, seed=0, tasks_at_once=8)  # as at width 64
     evaluate_tasks(method, draw_tasks(image_set, config), config, CLASSES)
     return sum(array.nbytes for array in (*activations.base_maps, activations.phi))

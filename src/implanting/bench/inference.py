@@ -25,13 +25,13 @@ from implanting.calibration import UNKNOWN
 from implanting.classifier import ImageClassifier, decoded
 from implanting.config import NetworkConfig, PretrainConfig
 from implanting.embedding import batches_of
+from implanting.fitting import Fitted
 from implanting.images import ImageSource, Normalisation, Preprocessing, decode, resize
 from implanting.inference import PrototypeClassifier
 from implanting.learning import Learned
 from implanting.onnx_file import EXPORTER, RUNTIME, installed, onnx_bytes, open_session, run
 from implanting.progress import Progress, silent
 from implanting.similarity import locations
-from implanting.supports import Fitted
 from implanting.trained import build
 
 WAY = 5

@@ -1,0 +1,120 @@
+"""The classifiers that supports become: prototypes alone, or with implants."""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Generator, Tensor
+
+from implanting.adapt import adapt
+from implanting.base import BaseNetwork
+from implanting.config import ImplantConfig, InferenceConfig
+from implanting.errors import ConfigError
+from implanting.implants import BaseMaps, Implants, PooledMaps, joined
+from implanting.inference import PrototypeClassifier, prototype_classifier
+from implanting.similarity import pool, probabilities, scaled_cosine
+from implanting.supports import Supports
+from implanting.tail import Tail
+from implanting.threads import in_threads, shares
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The classifiers of tasks: prototypes, and the implants by which they and all queries are widened."""
+
+    prototypes: Float[Tensor, "task way wide_dim"]
+    classify: PrototypeClassifier
+    implants: Implants | None = None
+
+    @torch.no_grad()
+    def scores(self, base_maps: BaseMaps, phi: PooledMaps) -> Float[Tensor, "task image asked way"]:
+        """s_tau of queries of each task with its prototypes, at each of the query's locations."""
+        return self.scores_of(widened(self.implants, base_maps, phi))
+
+    def scores_of(self, wide: PooledMaps) -> Float[Tensor, "task image asked way"]:
+        """The same, of queries that are widened already."""
+        return scaled_cosine(pool(wide, self.classify.query_pooling), self.prototypes[:, None], self.classify.tau)
+
+    def probabilities(self, base_maps: BaseMaps, phi: PooledMaps) -> Float[Tensor, "task image way"]:
+        """The probability of each class for queries of each task."""
+        return probabilities(self.scores(base_maps, phi))
+
+
+@torch.no_grad()
+def widened(implants: Implants | None, base_maps: BaseMaps, phi: PooledMaps) -> PooledMaps:
+    """phi_wide, or phi where there are no implants."""
+    return phi if implants is None else torch.cat([phi, implants(base_maps)], dim=-1)
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """How the supports of tasks become classifiers."""
+
+    network: str
+    """The name of the base network."""
+    tail: Tail | None
+    by_prototypes: PrototypeClassifier
+    by_implants: PrototypeClassifier
+    config: ImplantConfig
+    support_views: int = 1
+    """Views of each support that a prototype averages."""
+
+    @property
+    def views(self) -> int:
+        """Views of each support that are read."""
+        return max(self.support_views, self.config.adapt_views)
+
+    def fit_prototypes(self, supports: Supports) -> Fitted:
+        """Prototypes of the base network's own features."""
+        return self.around(None, supports, self.by_prototypes)
+
+    def fit_implants(self, supports: Supports, generators: list[Generator]) -> Fitted:
+        """Implants, a fresh set for each task, then prototypes of the widened features."""
+        return self.around(self.adapted(supports, generators), supports, self.by_implants)
+
+    def adapted(self, supports: Supports, generators: list[Generator]) -> Implants:
+        """Implants, a fresh set for each task, trained on its supports; each thread trains those of its share."""
+        seen, tail = supports.first_views(self.config.adapt_views), self.require_implants()
+
+        def share(tasks: slice) -> Implants:
+            return adapt(seen[tasks], tail, self.config, generators[tasks])
+
+        return joined(in_threads(share, shares(len(seen))))
+
+    def around(self, implants: Implants | None, supports: Supports, classify: PrototypeClassifier) -> Fitted:
+        """Classifiers of implants that are trained, or of none: what is left to make are the prototypes."""
+        return Fitted(self.means(supports, implants, classify), classify, implants)
+
+    def require_implants(self) -> Tail:
+        """The tail, or an error that says why there can be no implants."""
+        if self.by_prototypes.support_pooling == "flatten":
+            raise ConfigError("implants need a base trained with dense, gap or gmp; this one was trained with flatten")
+        if self.tail is None:
+            raise ConfigError(f"implants need to know the last layers of {self.network}: describe them by tail=...")
+        return self.tail
+
+    def can_train(self, labels: Int[Tensor, " label"]) -> bool:
+        """Whether implants can be trained on supports of these classes: leave-one-out must leave something."""
+        return self.config.adapt_views > 1 or int(labels.bincount().max()) > 1
+
+    def means(
+        self, supports: Supports, implants: Implants | None, classify: PrototypeClassifier
+    ) -> Float[Tensor, "task way wide_dim"]:
+        """The plain mean of each class's pooled supports (eq. proto), over all their views."""
+        averaged = supports.first_views(self.support_views)
+        vectors = pool(widened(implants, averaged.base_maps, averaged.phi), classify.support_pooling).squeeze(2)
+        membership = F.one_hot(averaged.row_labels).to(vectors.dtype)
+        return (membership / membership.sum(0)).mT @ vectors
+
+
+def fitting_of(base: BaseNetwork, pooling: InferenceConfig, config: ImplantConfig) -> Fitting:
+    """How tasks are fitted on a base: prototypes with the learned tau, implants with the fixed tau of stage 2."""
+    return Fitting(
+        network=base.name,
+        tail=base.tail,
+        by_prototypes=prototype_classifier(base.pooling, base.tau, pooling),
+        by_implants=prototype_classifier(base.pooling, config.implant_tau, pooling),
+        config=config,
+        support_views=pooling.support_views,
+    )
