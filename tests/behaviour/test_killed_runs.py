@@ -3,6 +3,7 @@
 import json
 import signal
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -28,12 +29,16 @@ def uninterrupted(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def interrupt(command: list[str], out: Path, number: signal.Signals) -> int:
     """Start a run, send it a signal once its first checkpoint is there, and give its exit status."""
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, env=ENVIRONMENT)
-    while not out.exists():
-        assert process.poll() is None
-        time.sleep(0.01)
-    process.send_signal(number)
-    return process.wait(timeout=60)
+    with tempfile.TemporaryFile("w+") as said:
+        process = subprocess.Popen(command, stderr=said, env=ENVIRONMENT)
+        while not out.exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(number)
+        status = process.wait(timeout=60)
+        said.seek(0)
+        assert "Traceback" not in said.read()
+    return status
 
 
 def test_a_killed_run_ends_with_the_same_weights(data: Path, uninterrupted: Path, tmp_path: Path) -> None:
@@ -73,8 +78,9 @@ def test_what_is_there_is_not_replaced_unasked(data: Path, uninterrupted: Path) 
     assert uninterrupted.read_bytes() == before
 
 
-def test_a_table_that_was_stopped_goes_on_when_called_again(data: Path, tmp_path: Path) -> None:
-    length = ["--shot", "1", "--iterations", "20", "--save-every", "0"]
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_table_that_was_stopped_goes_on_when_called_again(data: Path, tmp_path: Path, workers: str) -> None:
+    length = ["--shot", "1", "--iterations", "20", "--save-every", "0", "--workers", workers]
     whole, stopped = ([*reproduce_command(data, tmp_path / name), *length] for name in ("whole", "stopped"))
     expected = json.loads(implanting(*whole).stdout.splitlines()[-1])["results"]
     gap = tmp_path / "stopped" / "resnet12-gap.safetensors"

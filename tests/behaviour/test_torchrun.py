@@ -138,3 +138,27 @@ def test_a_table_is_trained_and_tested_by_two_processes_as_by_one(tmp_path: Path
     alone = json.loads(implanting(*command).stdout.splitlines()[-1])["results"]
     assert shared == alone
     assert [row["tasks"] for row in alone if "tasks" in row] == [13] * 3
+
+
+def test_a_worker_that_is_killed_is_told_in_one_line(tmp_path: Path) -> None:
+    data, out = write_fc100(tmp_path), tmp_path / "base.safetensors"
+    implanting(*pretrain_command(data, out), "--iterations", "4")
+    program = tmp_path / "dying.py"
+    program.write_text(
+        "import os, signal, sys\n"
+        "from implanting import cli, distributed\n"
+        "from torch.distributed import run\n"
+        "parse = run.parse_args\n"
+        "def dying(settings):\n"
+        "    chosen = parse(settings)\n"
+        "    chosen.module, chosen.training_script = False, __file__\n"
+        "    chosen.training_script_args = []\n"
+        "    return chosen\n"
+        "if 'RANK' in os.environ:\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "run.parse_args = dying\n"
+        "sys.exit(cli.main(sys.argv[1:]))\n"
+    )
+    settings = ["--split", "val", "--way", "4", "--shot", "1", "--queries", "8", "--tasks", "21", "--workers", "2"]
+    command = [sys.executable, str(program), "evaluate", "--base", str(out), "--data", str(data), *settings]
+    assert "was ended by SIGKILL" in implanting(*command, status=2).stderr.splitlines()[-1]
