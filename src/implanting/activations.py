@@ -50,6 +50,10 @@ class Activations:
         """The maps and phi of some images, [*task image location channel], in single precision."""
         return [maps[images].float() for maps in self.base_maps], self.phi[images].float()
 
+    def first(self, images: int) -> "Activations":
+        """Those of the first images; no copy."""
+        return Activations([maps[:images] for maps in self.base_maps], self.phi[:images], self.sizes)
+
 
 def compute_activations(
     base: BaseNetwork,

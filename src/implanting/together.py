@@ -9,7 +9,7 @@ TOGETHER = FEWEST * 16 * 1280
 """Numbers read of an image times tasks: the fewest tasks at width 64 and 32 px, more where tasks are small."""
 
 
-def tasks_together(activations: Activations, views: int = 1) -> int:
+def tasks_together(activations: Activations, views: int) -> int:
     """How many tasks to adapt together, when each support is seen in some views."""
     numbers = views * sum(maps.shape[1] * maps.shape[2] for maps in activations.base_maps)
     return max(1, FEWEST // views, min(MOST, TOGETHER // numbers))
