@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from implanting.base_file import load_base
     from implanting.datasets import ImageSet, read_dataset
     from implanting.estimator import FewShotClassifier
-    from implanting.evaluation import Result, evaluate
+    from implanting.evaluation import evaluate
     from implanting.images import Normalisation, Preprocessing, read_folder
     from implanting.own_module import ImplantedModule
     from implanting.pretraining import pretrain
+    from implanting.results import Result
     from implanting.scale import with_tau_from
 
 __version__ = "0.1.0"
@@ -44,7 +45,7 @@ _HOMES = {
     "ImplantedModule": "own_module",
     "Normalisation": "images",
     "Preprocessing": "images",
-    "Result": "evaluation",
+    "Result": "results",
     "evaluate": "evaluation",
     "load_base": "base_file",
     "pretrain": "pretraining",

@@ -50,6 +50,10 @@ class Activations:
         """The maps and phi of some images, [*task image location channel], in single precision."""
         return [maps[images].float() for maps in self.base_maps], self.phi[images].float()
 
+    def first(self, images: int) -> "Activations":
+        """Those of the first images; no copy."""
+        return Activations([maps[:images] for maps in self.base_maps], self.phi[:images], self.sizes)
+
 
 def compute_activations(
     base: BaseNetwork,
@@ -60,16 +64,20 @@ def compute_activations(
     budget: int = MEMORY_BUDGET,
     progress: Progress = silent,
 ) -> Activations:
-    """All activations of an image set; with a cache folder, from there, and written there first if need be.
-
-    Of several processes one writes the folder, and all read it.
-    """
+    """All activations of an image set; with a cache folder, from there, and written there first if need be."""
     dtype = np.dtype(np.float16 if half else np.float32)
-    if cache is None:
-        shapes, sizes = shapes_of(base, image_set)
-        arrays = allocate_all(shapes, dtype, budget)
-        fill(base, image_set, arrays, progress)
-        return activations_of(arrays, sizes)
+    if cache is not None:
+        return cached_activations(base, image_set, cache, dtype, progress)
+    shapes, sizes = shapes_of(base, image_set)
+    arrays = allocate_all(shapes, dtype, budget)
+    fill(base, image_set, arrays, progress)
+    return activations_of(arrays, sizes)
+
+
+def cached_activations(
+    base: BaseNetwork, image_set: ImageSet, cache: Path, dtype: np.dtype, progress: Progress
+) -> Activations:
+    """The activations of a folder; of several processes one writes it, where it is not there, and all read it."""
     identity = {
         "base": base.fingerprint,
         "images": image_set.fingerprint,

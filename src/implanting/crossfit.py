@@ -14,9 +14,9 @@ from torch import Generator, Tensor
 from implanting.config import ImplantConfig
 from implanting.errors import DataError
 from implanting.fitting import Fitted, Fitting
-from implanting.randomness import Stream, generator_of
 from implanting.similarity import probabilities
 from implanting.supports import Supports
+from implanting.together import FEWEST
 
 NEVER = -1
 """The fold of an image that is never held out: its class has no other."""
@@ -29,11 +29,6 @@ class Scores:
     probabilities: Float[Tensor, "task image way"]
     cosines: Float[Tensor, "task image way"]
     """With each prototype, averaged over the query's locations: the scale on which "none of these" is told."""
-
-    @property
-    def similarity(self) -> Float[Tensor, "task image"]:
-        """The largest cosine: how much an image looks like any of the classes."""
-        return self.cosines.amax(-1)
 
 
 @dataclass(frozen=True)
@@ -87,9 +82,7 @@ def alike(labels: Int[Tensor, " image"], turn: Int[Tensor, " image"]) -> list[Fo
     return [Folds(*(torch.stack(images) for images in zip(*pairs, strict=True))) for pairs in grouped.values()]
 
 
-def cross_fit(
-    supports: Supports, fitting: Fitting, generators: list[Generator] | None = None, together: int = 8
-) -> HeldOut:
+def cross_fit(supports: Supports, fitting: Fitting, generators: list[Generator], together: int = FEWEST) -> HeldOut:
     """Held-out scores of every support of every task; at most `together` folds are fitted at once.
 
     Each fold's implants begin as the implants of its task would, drawn from the task's generator, which stays as it is.
@@ -97,7 +90,6 @@ def cross_fit(
     turn = deal(supports.labels, fitting.config.decision_folds)
     if int(turn.max()) == NEVER:
         raise DataError("cross-fitting needs a class with two images or more; every class has one: add images")
-    generators = generators or [generator_of(0, Stream.IMPLANTS, number) for number in range(len(supports))]
     by_prototypes, by_implants = nothing_said(supports), nothing_said(supports)
     for folds in alike(supports.labels, turn):
         pairs = torch.cartesian_prod(torch.arange(len(supports)), torch.arange(len(folds.kept)))

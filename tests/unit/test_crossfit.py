@@ -61,7 +61,7 @@ def test_cross_fitting_equals_a_loop_over_folds(labels, views, folds):
     found = cross_fit(supports, how, generators(0, 1), together=3)
     for task in range(2):
         expected = naive_cross_fit(supports, how, task)
-        assert found.prototypes.similarity[task].isfinite().nonzero().flatten().tolist() == sorted(expected)
+        assert found.prototypes.cosines[task].isfinite().all(-1).nonzero().flatten().tolist() == sorted(expected)
         for image, pair in expected.items():
             for scores, naive, tau in zip((found.prototypes, found.implants), pair, (17.0, 10.0), strict=True):
                 probabilities = naive.softmax(-1).mean(0)
@@ -131,12 +131,12 @@ def test_folds_that_keep_the_same_classes_are_fitted_together():
 
 def test_implants_that_no_fold_can_train_say_nothing():
     labels = torch.arange(3).repeat_interleave(2)
-    found = cross_fit(drawn(labels, 1), fitting(replace(CONFIG, adapt_views=1)))
+    found = cross_fit(drawn(labels, 1), fitting(replace(CONFIG, adapt_views=1)), generators(0, 1))
     assert found.implants.probabilities.isnan().all()
     assert found.prototypes.probabilities.isfinite().all()
     assert implants_help(found, CONFIG).all()  # nothing speaks against them
     with pytest.raises(DataError, match="two images or more"):
-        cross_fit(drawn(torch.arange(3), 2), fitting())
+        cross_fit(drawn(torch.arange(3), 2), fitting(), generators(0, 1))
 
 
 def said(*own: float) -> Scores:

@@ -1,5 +1,4 @@
 import dataclasses
-import math
 
 import numpy as np
 import pytest
@@ -7,62 +6,12 @@ import torch
 
 from implanting.activations import compute_activations
 from implanting.config import ImplantConfig, InferenceConfig, TaskConfig
-from implanting.errors import ConfigError
-from implanting.evaluation import Estimate, Result, decides, evaluate, evaluate_poolings, evaluate_tasks, implant_method
+from implanting.evaluation import evaluate, evaluate_poolings, evaluate_tasks
 from implanting.inference import PrototypeClassifier
 from implanting.methods import PrototypeMethod
+from implanting.methods.by_implants import implant_method
 from implanting.tasks import draw_tasks
 from toys import coloured, seeded, toy_base
-
-
-def test_interval_formula():
-    values = [0.5, 0.7, 0.9, 0.3]
-    mean = sum(values) / 4
-    deviation = math.sqrt(sum((value - mean) ** 2 for value in values) / 3)
-    estimate = Estimate.of(np.array(values))
-    assert estimate.mean == pytest.approx(mean)
-    assert estimate.interval == pytest.approx(1.96 * deviation / 2)
-    assert estimate.tasks == 4
-    assert str(estimate) == "60.00 ± 25.30"
-
-
-def test_one_task_has_no_interval():
-    assert math.isnan(Estimate.of(np.array([0.5])).interval)
-
-
-def test_the_interval_covers_the_truth_at_its_rate():
-    accuracies = np.random.default_rng(0).binomial(150, 0.6, size=(2000, 100)) / 150
-    estimates = [Estimate.of(row) for row in accuracies]
-    covered = np.mean([abs(estimate.mean - 0.6) <= estimate.interval for estimate in estimates])
-    assert 0.935 < covered < 0.96
-
-
-def result(per_task: list[float], images: str = "one set", **changes: int) -> Result:
-    return Result("toy", TaskConfig(tasks=len(per_task), **changes), images, np.array(per_task), np.eye(2, dtype=int))
-
-
-def test_gain_is_the_paired_difference():
-    ours, theirs = result([0.9, 0.5, 0.7]), result([0.8, 0.4, 0.6])
-    gain = ours.gain_over(theirs)
-    assert gain.mean == pytest.approx(0.1)
-    assert gain.interval == pytest.approx(0, abs=1e-12)  # each task gains the same, though tasks differ much
-    assert (ours.mean, ours.interval) == (ours.estimate.mean, ours.estimate.interval)
-    assert ours.interval > 0.2
-
-
-def test_gain_is_over_the_tasks_that_both_have_seen():
-    gain = result([0.9, 0.5, 0.7, 0.1]).gain_over(result([0.8, 0.4, 0.6]))
-    assert gain.mean == pytest.approx(0.1)
-    assert gain.tasks == 3
-
-
-OTHERS = [result([0.5] * 3, seed=1), result([0.5] * 3, shot=1), result([0.5] * 3, "another set")]
-
-
-@pytest.mark.parametrize("other", OTHERS)
-def test_gain_over_other_tasks_is_refused(other):
-    with pytest.raises(ConfigError, match="same tasks"):
-        result([0.5] * 3).gain_over(other)
 
 
 def spread_features(images):
@@ -133,18 +82,12 @@ def test_implants_trained_once_answer_as_if_trained_for_each_way_to_test():
     tests = [InferenceConfig("gap", "gmp"), InferenceConfig("gap", "dense"), InferenceConfig("gmp", "gap")]
     methods = [implant_method(base, activations, test, settings, seed=0) for test in tests]
     alone = [evaluate_tasks(method, tasks, config, 4) for method in methods]
-    together = evaluate_poolings(methods[0], [method.fitting.by_implants for method in methods], tasks, config, 4)
+    together = evaluate_poolings(methods, tasks, config, 4)
     assert [one.method for one in together] == ["implants (gap/gmp)", "implants (gap/dense)", "implants (gmp/gap)"]
     for one, other in zip(alone, together, strict=True):
         assert one.method == other.method
         assert one.per_task.tolist() == other.per_task.tolist()
         assert one.confusion.tolist() == other.confusion.tolist()
-
-
-def test_implants_refuse_a_base_trained_with_flatten():
-    base, images = toy_base(size=32, pooling="flatten"), coloured(classes=3, per_class=8, size=32)
-    with pytest.raises(ConfigError, match="flatten"):
-        evaluate(base, images, way=3, shot=2, queries=4, tasks=4, implants=True)
 
 
 def test_implants_at_one_shot_are_trained_on_views():
@@ -167,21 +110,3 @@ def test_tasks_decide_where_they_have_an_image_to_hold_out():
     assert decided.method == "implants where they help (gap/dense)"
     viewed = evaluate(base, images, shot=1, **shape, implants=dataclasses.replace(settings, adapt_views=2))
     assert viewed.method == "implants (gap/dense, trained on 2 views, 1 averaged)"
-
-
-@pytest.mark.parametrize(
-    ("shot", "views", "folds", "possible"),
-    [
-        (1, 6, 5, False),
-        (2, 1, 5, False),
-        (2, 2, 5, True),
-        (3, 1, 5, True),
-        (3, 1, 2, False),
-        (4, 1, 2, True),
-        (9, 1, 5, True),
-    ],
-)
-def test_a_decision_needs_enough_supports_beside_those_held_out(shot, views, folds, possible):
-    config = ImplantConfig(adapt_views=views, decision_folds=folds)
-    assert not decides(shot, config)
-    assert decides(shot, dataclasses.replace(config, implant_decision="held-out")) == possible

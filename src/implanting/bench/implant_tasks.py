@@ -11,6 +11,7 @@ from implanting.inference import PrototypeClassifier
 from implanting.methods import ImplantMethod
 from implanting.networks import Network
 from implanting.tasks import draw_tasks
+from implanting.together import tasks_together
 from implanting.trained import build
 
 CLASSES = 20
@@ -45,6 +46,6 @@ def evaluate_some(images: int, size: int, width: int, tasks: int) -> int:
     config = TaskConfig(way=5, shot=5, queries=30, tasks=tasks)
     classify, implants = PrototypeClassifier("gap", "dense", 10.0), ImplantConfig(implant_epochs=2)
     fitting = Fitting("noise", network.tail, classify, classify, implants)
-    method = ImplantMethod(activations, fitting, seed=0, tasks_at_once=8)  # as at width 64
+    method = ImplantMethod(activations, fitting, seed=0, tasks_at_once=tasks_together(activations, views=1))
     evaluate_tasks(method, draw_tasks(image_set, config), config, CLASSES)
     return sum(array.nbytes for array in (*activations.base_maps, activations.phi))

@@ -12,8 +12,8 @@ from implanting.calibration import UNKNOWN, calibration_error
 from implanting.classifier import ImageClassifier
 from implanting.config import TaskConfig
 from implanting.datasets import ImageSet
-from implanting.evaluation import Estimate
 from implanting.progress import Progress, silent
+from implanting.results import Estimate
 from implanting.tasks import draw_tasks
 
 KNOWN, QUERIES, REFUSE = 5, 15, 0.05

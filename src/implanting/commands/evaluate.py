@@ -8,33 +8,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from torch import Tensor
-
-from implanting.activations import compute_activations
 from implanting.base import BaseNetwork
 from implanting.base_file import load_base
 from implanting.commands.parsing import parse
+from implanting.comparison import Approach, Comparison
 from implanting.config import ImplantConfig, InferenceConfig, RunConfig, TaskConfig, require
 from implanting.console import print_json, print_table, say, show_progress
 from implanting.datasets import ImageSet, read_dataset, shared_classes
 from implanting.distributed import choose_device, launch, process_group, rank, set_threads, world_size
 from implanting.errors import ConfigError
-from implanting.evaluation import (
-    Result,
-    base_class_method,
-    can_adapt,
-    decides,
-    evaluate_tasks,
-    implant_method,
-    joint_method,
-    prototype_method,
-)
+from implanting.evaluation import evaluate_tasks
 from implanting.held_out import held_out_images
-from implanting.methods import DecidedMethod, Method, PrototypeMethod
+from implanting.methods.by_class_weights import base_class_method, joint_method
+from implanting.results import Result
 from implanting.tasks import Tasks, draw_tasks, save_tasks
-from implanting.views import add_views
 
 Cell = tuple[Tasks, TaskConfig]
+
+TOO_FEW_TO_ADAPT = "implants cannot be trained on one support a class; prototypes only (--adapt-views 2 would do it)"
+TOO_FEW_TO_DECIDE = "too few supports to hold some out and decide from them"
 
 
 @dataclass(frozen=True)
@@ -118,46 +110,49 @@ def draw(command: Evaluate, image_set: ImageSet) -> list[Cell]:
 def novel_classes(command: Evaluate, base: BaseNetwork) -> tuple[str, list[Result]]:
     """Prototypes and, where they can be trained, implants on the same tasks."""
     image_set = read_split(command, base, command.split)
+    warn(command, base, image_set)
+    cells, classes, approaches = draw(command, image_set), len(image_set.class_names), approaches_of(command)
+    comparison = Comparison(
+        base,
+        image_set,
+        approaches,
+        seed=command.seed,
+        half=command.half,
+        cache=command.cache,
+        progress=show_progress,
+    )
+    results = [
+        evaluate_tasks(comparison.method(approach), *cell, classes, show_progress)
+        for approach in approaches
+        for cell in cells
+        if approach.serves(cell[1].shot)
+    ]
+    say_what_is_left_out(command, approaches)
+    return f"{image_set.name}, {command.way}-way tasks of its {classes} classes", results
+
+
+def warn(command: Evaluate, base: BaseNetwork, image_set: ImageSet) -> None:
+    """What makes the figures worth less than they seem."""
     if shared := shared_classes(base.class_names, image_set.class_names):
         say(f"warning: {len(shared)} of these were base classes, such as '{shared[0]}': not a few-shot result")
     if not base.finished:
         say(f"warning: the training of {command.base} is not finished")
-    cells, classes = draw(command, image_set), len(image_set.class_names)
-    title = f"{image_set.name}, {command.way}-way tasks of its {classes} classes"
-    results = [
-        evaluate_tasks(method, *cell, classes, show_progress)
-        for method, shots in novel_methods(command, base, image_set)
-        for cell in cells
-        if cell[1].shot in shots
-    ]
-    undecided = [shot for shot in command.shot if not decides(shot, command.adapt)]
-    if command.implants and command.adapt.implant_decision == "held-out" and undecided:
-        say(f"{' and '.join(map(str, undecided))}-shot: too few supports to hold some out and decide from them")
-    if command.implants and 1 in command.shot and not can_adapt(1, command.adapt):
-        say("1-shot: implants cannot be trained on one support a class; prototypes only (--adapt-views 2 would do it)")
-    return title, results
 
 
-def novel_methods(command: Evaluate, base: BaseNetwork, image_set: ImageSet) -> list[tuple[Method, Sequence[int]]]:
-    """Prototypes of the images, prototypes of their views where these are averaged, implants; each with its shots."""
-    averaged, images = command.pooling.support_views, len(image_set)
-    if not command.implants:
-        phi = base.embed(add_views(image_set, averaged).images, show_progress)
-        return [(method, command.shot) for method in prototype_methods(command, base, phi, images)]
-    seen = add_views(image_set, max(averaged, command.adapt.adapt_views))
-    activations = compute_activations(base, seen, half=command.half, cache=command.cache, progress=show_progress)
-    implants = implant_method(base, activations, command.pooling, command.adapt, command.seed)
-    return [
-        *((method, command.shot) for method in prototype_methods(command, base, activations.phi, images)),
-        (implants, [shot for shot in command.shot if can_adapt(shot, command.adapt)]),
-        (DecidedMethod(implants), [shot for shot in command.shot if decides(shot, command.adapt)]),
-    ]
+def approaches_of(command: Evaluate) -> list[Approach]:
+    """Prototypes of the images, of their views where these are averaged, implants, and implants where they help."""
+    approaches = [Approach(replace(command.pooling, support_views=1)), Approach(command.pooling)]
+    if command.implants:
+        always = replace(command.adapt, implant_decision="always")
+        approaches += [Approach(command.pooling, always), Approach(command.pooling, command.adapt)]
+    return list(dict.fromkeys(approaches))
 
 
-def prototype_methods(command: Evaluate, base: BaseNetwork, phi: Tensor, images: int) -> list[PrototypeMethod]:
-    """Prototypes of the images alone and, where more views are averaged, of these too."""
-    poolings = [replace(command.pooling, support_views=views) for views in sorted({1, command.pooling.support_views})]
-    return [prototype_method(base, phi[: images * pooling.support_views].float(), pooling) for pooling in poolings]
+def say_what_is_left_out(command: Evaluate, approaches: Sequence[Approach]) -> None:
+    """Which shots are too few for a decision about implants, or for implants."""
+    for approach in approaches:
+        if few := [str(shot) for shot in command.shot if not approach.serves(shot)]:
+            say(f"{' and '.join(few)}-shot: {TOO_FEW_TO_DECIDE if approach.decides else TOO_FEW_TO_ADAPT}")
 
 
 def base_classes(command: Evaluate, base: BaseNetwork) -> tuple[str, list[Result]]:

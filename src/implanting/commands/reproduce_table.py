@@ -13,7 +13,6 @@ from implanting.config import ImplantConfig, TaskConfig
 from implanting.console import print_document, print_table, result_document, say, show_progress
 from implanting.datasets import ImageSet
 from implanting.distributed import rank
-from implanting.evaluation import Result
 from implanting.held_out import extra_images
 from implanting.reproduce.bases import HOLD_OUT
 from implanting.reproduce.claims import decide
@@ -21,10 +20,12 @@ from implanting.reproduce.drawing import draw_table
 from implanting.reproduce.experiment import MARK, Experiment, Material
 from implanting.reproduce.kept_results import KeptResults
 from implanting.reproduce.paper import TABLES
+from implanting.reproduce.running import run_tests
 from implanting.reproduce.settings import Setting
 from implanting.reproduce.tables import Table
-from implanting.reproduce.testing import Trials, run_tests
+from implanting.reproduce.trials import Trials
 from implanting.reproduce.writing import CLAIM_COLUMNS, claim_rows, json_claims, markdown, result_rows, table_rows
+from implanting.results import Result
 
 
 def chosen_table(command: Reproduce) -> Table:

@@ -9,7 +9,7 @@ from implanting.reproduce.data_sets import why_not_the_papers
 from implanting.reproduce.paper import IMPLANT_TASKS
 from implanting.reproduce.settings import Setting, paper_implants
 from implanting.reproduce.tables import Table
-from implanting.reproduce.testing import Trials
+from implanting.reproduce.trials import Trials
 
 MARK = "†"
 """Stands behind differences to the paper where the experiment is not the paper's."""

@@ -9,8 +9,8 @@ from torch import Tensor
 from implanting.base import BaseNetwork
 from implanting.config import InferenceConfig
 from implanting.datasets import ImageSet
-from implanting.evaluation import require_class_weights
 from implanting.inference import prototype_classifier
+from implanting.methods.by_class_weights import require_class_weights
 from implanting.progress import Progress
 from implanting.similarity import pool, probabilities, prototypes, scaled_cosine
 from implanting.tasks import Tasks

@@ -18,7 +18,7 @@ from implanting import __version__
 from implanting.checkpoint import write_atomically
 from implanting.config import TaskConfig, config_from_dict
 from implanting.distributed import from_rank_zero, rank
-from implanting.evaluation import Result
+from implanting.results import Result
 
 
 class KeptResults:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from implanting.comparison import Approach
 from implanting.config import ImplantConfig, InferenceConfig, NetworkName
 
 SupportPooling = Literal["gap", "gmp"]
@@ -40,6 +41,11 @@ class Setting:
     def inference(self) -> InferenceConfig:
         """How supports and queries are pooled at test."""
         return InferenceConfig(self.support, self.query, support_views=1)
+
+    @property
+    def approach(self) -> Approach:
+        """How novel classes are answered with so many shots."""
+        return Approach(self.inference, self.implants).at(self.shot)
 
     @property
     def poolings(self) -> str:

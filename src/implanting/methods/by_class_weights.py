@@ -1,0 +1,105 @@
+"""The learned class weights: base classes by themselves, and together with the novel classes of a task."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from implanting.base import BaseNetwork
+from implanting.config import InferenceConfig
+from implanting.errors import ConfigError
+from implanting.inference import PrototypeClassifier, prototype_classifier
+from implanting.methods.method import Queries
+from implanting.similarity import pool, probabilities, prototypes, scaled_cosine
+from implanting.tasks import Tasks
+
+
+def require_class_weights(base: BaseNetwork) -> Float[Tensor, "way weight_dim"]:
+    """The class weights, or an error that says what has none."""
+    if base.class_weights is None:
+        raise ConfigError(f"{base.name} has no class weights of a cosine: only novel classes can be told apart")
+    return base.class_weights
+
+
+@dataclass(frozen=True)
+class BaseClassMethod:
+    """Base classes by the learned class weights, all of them at once; the tasks only choose which queries count.
+
+    So every image is classified once, however many tasks have it.
+    """
+
+    phi: Float[Tensor, "image location dim"]
+    class_weights: Float[Tensor, "way weight_dim"]
+    classify: PrototypeClassifier
+    tasks_at_once: int = 64
+
+    @cached_property
+    def answers(self) -> Int[Tensor, " image"]:
+        """The class of every image."""
+        with torch.inference_mode():
+            parts = [pool(phi, self.classify.query_pooling) for phi in self.phi.split(1024)]
+            scores = [scaled_cosine(part, self.class_weights, self.classify.tau) for part in parts]
+            return torch.cat([probabilities(part).argmax(-1) for part in scores]).cpu()
+
+    def __call__(self, tasks: Tasks) -> tuple[Queries, Queries]:
+        given = self.answers[tasks.query]
+        return tasks.classes[:, :, None].expand(given.shape), given
+
+    def __str__(self) -> str:
+        return f"class weights ({self.classify.query_pooling})"
+
+
+def base_class_method(
+    base: BaseNetwork, phi: Float[Tensor, "image location dim"], pooling: InferenceConfig
+) -> BaseClassMethod:
+    """The learned class weights with the learned tau."""
+    classify = prototype_classifier(base.pooling, base.tau, pooling)
+    return BaseClassMethod(phi, require_class_weights(base), classify)
+
+
+@dataclass(frozen=True)
+class JointMethod:
+    """Base and novel classes together: the class weights and a task's prototypes side by side.
+
+    Each novel task is paired with the base task of the same number, of as many queries. Novel class c is called
+    (base classes) + c.
+    """
+
+    novel_phi: Float[Tensor, "image location dim"]
+    base_phi: Float[Tensor, "base_image location dim"]
+    base_tasks: Tasks
+    class_weights: Float[Tensor, "way weight_dim"]
+    classify: PrototypeClassifier
+    tasks_at_once: int = 16
+
+    def __call__(self, tasks: Tasks) -> tuple[Queries, Queries]:
+        base_tasks = self.base_tasks[int(tasks.numbers[0]) : int(tasks.numbers[-1]) + 1]
+        base_classes = len(self.class_weights)
+        with torch.inference_mode():
+            vectors = prototypes(pool(self.novel_phi[tasks.support], self.classify.support_pooling))
+            weights = self.class_weights.expand(len(tasks), -1, -1)
+            joint = torch.cat([weights, vectors], dim=1)[:, None]
+            queries = torch.cat([self.base_phi[base_tasks.query], self.novel_phi[tasks.query]], dim=1)
+            scores = scaled_cosine(pool(queries.flatten(1, 2), self.classify.query_pooling), joint, self.classify.tau)
+            answers = probabilities(scores).argmax(-1).cpu()
+        names = torch.cat([torch.arange(base_classes).expand(len(tasks), -1), base_classes + tasks.classes], dim=1)
+        truth = torch.cat([base_tasks.classes, base_classes + tasks.classes], dim=1)
+        shape = (len(tasks), truth.shape[1], tasks.query.shape[2])
+        return truth[:, :, None].expand(shape), names.gather(1, answers).view(shape)
+
+    def __str__(self) -> str:
+        return f"class weights and prototypes ({self.classify})"
+
+
+def joint_method(
+    base: BaseNetwork,
+    novel_phi: Float[Tensor, "image location dim"],
+    base_phi: Float[Tensor, "base_image location dim"],
+    base_tasks: Tasks,
+    pooling: InferenceConfig,
+) -> JointMethod:
+    """Class weights and prototypes side by side, with the learned tau."""
+    classify = prototype_classifier(base.pooling, base.tau, pooling)
+    return JointMethod(novel_phi, base_phi, base_tasks, require_class_weights(base), classify)

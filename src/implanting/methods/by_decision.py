@@ -1,0 +1,35 @@
+"""Implants where they help: each task decides for itself."""
+
+from dataclasses import dataclass
+
+import torch
+
+from implanting.crossfit import cross_fit, implants_help
+from implanting.methods.by_implants import ImplantMethod
+from implanting.methods.method import Queries, named
+from implanting.tasks import Tasks
+
+
+@dataclass(frozen=True)
+class DecidedMethod:
+    """Implants or prototypes, decided task by task from supports that the implants were not trained on."""
+
+    implants: ImplantMethod
+
+    @property
+    def tasks_at_once(self) -> int:
+        """As many as implants."""
+        return self.implants.tasks_at_once
+
+    def __call__(self, tasks: Tasks) -> tuple[Queries, Queries]:
+        fitting, supports = self.implants.fitting, self.implants.supports(tasks)
+        generators = self.implants.generators(tasks)
+        held_out = cross_fit(supports, fitting, generators, self.tasks_at_once)
+        queries = self.implants.activations.of(tasks.query.flatten(1))
+        by_implants = fitting.fit_implants(supports, generators).probabilities(*queries)
+        by_prototypes = fitting.fit_prototypes(supports).probabilities(*queries)
+        helped = implants_help(held_out, fitting.config)[:, None, None]
+        return named(tasks, torch.where(helped, by_implants, by_prototypes).argmax(-1))
+
+    def __str__(self) -> str:
+        return str(self.implants).replace("implants", "implants where they help", 1)

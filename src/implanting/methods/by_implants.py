@@ -1,0 +1,67 @@
+"""Implants trained on each task's supports: stage 2."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Generator
+
+from implanting.activations import Activations
+from implanting.base import BaseNetwork
+from implanting.config import ImplantConfig, InferenceConfig
+from implanting.fitting import Fitting, fitting_of, widened
+from implanting.inference import PrototypeClassifier
+from implanting.methods.method import Queries, counted, in_views, named
+from implanting.randomness import Stream, generator_of
+from implanting.similarity import probabilities
+from implanting.supports import Supports
+from implanting.tasks import Tasks
+from implanting.together import FEWEST, tasks_together
+from implanting.views import rows_of
+
+
+@dataclass(frozen=True)
+class ImplantMethod:
+    """Implants trained on each task's supports, then prototypes of the widened features."""
+
+    activations: Activations
+    """Of the images, then of as many other views of them as are read."""
+    fitting: Fitting
+    seed: int
+    tasks_at_once: int = FEWEST
+
+    def supports(self, tasks: Tasks) -> Supports:
+        """The supports of tasks in all their views."""
+        views, (way, shot) = self.fitting.views, tasks.support.shape[1:]
+        rows = rows_of(tasks.support, views, len(self.activations.phi) // views)
+        labels = torch.arange(way).repeat_interleave(shot)
+        return Supports(*self.activations.of(rows.flatten(1)), labels, self.activations.sizes, views)
+
+    def generators(self, tasks: Tasks) -> list[Generator]:
+        """Where the initial implants of each task come from."""
+        return [generator_of(self.seed, Stream.IMPLANTS, int(number)) for number in tasks.numbers]
+
+    def __call__(self, tasks: Tasks) -> tuple[Queries, Queries]:
+        (answers,) = self.tested(tasks, [self.fitting.by_implants])
+        return answers
+
+    def tested(self, tasks: Tasks, classifiers: Sequence[PrototypeClassifier]) -> list[tuple[Queries, Queries]]:
+        """Implants trained once, and what each way to test them answers."""
+        supports, fitting = self.supports(tasks), self.fitting
+        implants = fitting.adapted(supports, self.generators(tasks))
+        wide_query = widened(implants, *self.activations.of(tasks.query.flatten(1)))
+        ways = [fitting.around(implants, supports, classify) for classify in classifiers]
+        return [named(tasks, probabilities(fitted.scores_of(wide_query)).argmax(-1)) for fitted in ways]
+
+    def __str__(self) -> str:
+        trained, averaged = self.fitting.config.adapt_views, self.fitting.support_views
+        apart = f", trained on {counted(trained)}, {averaged} averaged"
+        return f"implants ({self.fitting.by_implants}{in_views(trained) if trained == averaged else apart})"
+
+
+def implant_method(
+    base: BaseNetwork, activations: Activations, pooling: InferenceConfig, config: ImplantConfig, seed: int
+) -> ImplantMethod:
+    """Implants with the fixed tau of stage 2, from the activations of all the views that are read."""
+    together = tasks_together(activations, config.adapt_views)
+    return ImplantMethod(activations, fitting_of(base, pooling, config), seed, together)

@@ -1,0 +1,90 @@
+"""The accuracy of a method on tasks: its mean and 95 % interval, and paired differences.
+
+The interval is over the sampling of tasks: it says how far the mean of other tasks from the same images may lie, not
+how another training run would do. Methods compared on the same tasks differ by a *paired* interval, which is smaller.
+"""
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from implanting.config import TaskConfig
+from implanting.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over tasks and the half-width of its 95 % interval, 1.96 sd / sqrt(tasks); fractions, not per cent."""
+
+    mean: float
+    interval: float
+    tasks: int
+
+    @classmethod
+    def of(cls, values: Float[np.ndarray, " task"]) -> "Estimate":
+        """The mean of per-task values."""
+        deviation = values.std(ddof=1) if len(values) > 1 else float("nan")
+        return cls(float(values.mean()), float(1.96 * deviation / np.sqrt(len(values))), len(values))
+
+    def __str__(self) -> str:
+        return f"{100 * self.mean:.2f} ± {100 * self.interval:.2f}"
+
+    def signed(self) -> str:
+        """As a difference: with its sign."""
+        return f"{100 * self.mean:+.2f} ± {100 * self.interval:.2f}"
+
+
+@dataclass(frozen=True)
+class Result:
+    """The accuracy of one method on each of many tasks."""
+
+    method: str
+    config: TaskConfig
+    images: str
+    """The fingerprint of the image set that the tasks were drawn from."""
+    per_task: Float[np.ndarray, " task"]
+    confusion: Int[np.ndarray, "true given"]
+    """How many queries of each class (row) were taken for each class (column), over all tasks."""
+
+    @property
+    def per_class(self) -> Float[np.ndarray, " class"]:
+        """The accuracy of each class's queries; nan for a class that no task had."""
+        with np.errstate(invalid="ignore"):
+            return self.confusion.diagonal() / self.confusion.sum(1)
+
+    @property
+    def estimate(self) -> Estimate:
+        """Mean and interval together."""
+        return Estimate.of(self.per_task)
+
+    @property
+    def mean(self) -> float:
+        """Mean accuracy, a fraction."""
+        return self.estimate.mean
+
+    @property
+    def interval(self) -> float:
+        """Half-width of the 95 % interval of the mean, over the sampling of tasks."""
+        return self.estimate.interval
+
+    def row(self) -> dict[str, Any]:
+        """As a row of a JSON document; the interval of a single task is null."""
+        interval = None if math.isnan(self.interval) else self.interval
+        shape = {"method": self.method, "way": self.config.way, "shot": self.config.shot}
+        return {**shape, "mean": self.mean, "interval": interval, "tasks": self.config.tasks}
+
+    def gain_over(self, other: "Result") -> Estimate:
+        """The paired difference to another method on the tasks that both have seen.
+
+        Task i is the same however many there are, so where one method saw fewer, these count.
+        """
+        shared = min(len(self.per_task), len(other.per_task))
+        mine, its = (dataclasses.replace(result.config, tasks=shared) for result in (self, other))
+        if (mine, self.images) != (its, other.images):
+            ours, theirs = (f"{result.config} of images {result.images[:8]}" for result in (self, other))
+            raise ConfigError(f"a paired difference needs the same tasks; these are {ours} and {theirs}")
+        return Estimate.of(self.per_task[:shared] - other.per_task[:shared])

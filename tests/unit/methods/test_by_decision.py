@@ -1,0 +1,22 @@
+from dataclasses import replace
+
+import torch
+from toy_methods import CONFIG, NOVEL, implant_method
+
+from implanting.crossfit import cross_fit, implants_help
+from implanting.methods import DecidedMethod, PrototypeMethod
+from implanting.tasks import draw_tasks
+
+MORE_SHOTS = draw_tasks(NOVEL, replace(CONFIG, shot=4))
+
+
+def test_each_task_takes_implants_or_prototypes_as_its_held_out_supports_say():
+    implants = implant_method(margin=0.0)
+    prototypes = PrototypeMethod(implants.activations.phi, implants.fitting.by_prototypes)
+    held_out = cross_fit(implants.supports(MORE_SHOTS), implants.fitting, implants.generators(MORE_SHOTS))
+    helped = implants_help(held_out, implants.fitting.config)
+    assert 0 < helped.sum() < 10
+    expected = torch.where(helped[:, None, None], implants(MORE_SHOTS)[1], prototypes(MORE_SHOTS)[1])
+    assert torch.equal(DecidedMethod(implants)(MORE_SHOTS)[1], expected)
+    sure = implant_method(margin=100.0)
+    assert torch.equal(DecidedMethod(sure)(MORE_SHOTS)[1], implants(MORE_SHOTS)[1])

@@ -1,0 +1,23 @@
+import pytest
+import torch
+
+from implanting.activations import Activations
+from implanting.together import tasks_together
+
+
+@pytest.mark.parametrize(
+    ("width", "side", "views", "tasks"),
+    [
+        (64, 4, 1, 8),  # 32 px
+        (32, 4, 1, 16),
+        (4, 4, 1, 64),
+        (64, 10, 1, 8),  # 84 px
+        (64, 10, 3, 2),
+        (32, 4, 2, 8),
+        (64, 10, 9, 1),
+    ],
+)
+def test_smaller_tasks_are_adapted_more_at_a_time(width, side, views, tasks):
+    maps = [torch.empty(0, side**2, channels * width) for channels in (4, 8, 8)]
+    activations = Activations(maps, torch.empty(0, 1, 8 * width), ((side, side),) * 3)
+    assert tasks_together(activations, views) == tasks
