@@ -3,18 +3,14 @@
 import ast
 import re
 import shlex
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
-from skimage import data
-from sklearn.datasets import load_sample_image
 
 from commands import implanting, write_fc100
+from toy_photos import write_photos
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -25,28 +21,6 @@ def blocks(language: str) -> list[str]:
 
 def lines(block: str) -> list[list[str]]:
     return [shlex.split(line) for line in block.splitlines()]
-
-
-def write_photos(folder: Path) -> None:
-    """Crops of photographs that come with scikit-image and scikit-learn, three classes and a fourth to be added."""
-    sources = {
-        "oak": data.cat(),
-        "birch": data.coffee(),
-        "ash": load_sample_image("flower.jpg"),
-        "elm": data.astronaut(),
-    }
-    generator = np.random.default_rng(0)
-    for name, picture in sources.items():
-        height, width = picture.shape[:2]
-        for number in range(1, 9):
-            top, left = (int(generator.integers(0, side // 3)) for side in (height, width))
-            crop = Image.fromarray(picture[top : top + 2 * height // 3, left : left + 2 * width // 3])
-            place = folder / "photos" / ("support" if number < 5 else "labelled") / name
-            place = folder / "elm-photos" if name == "elm" else place
-            place.mkdir(parents=True, exist_ok=True)
-            crop.resize((300, 240)).save(place / f"{number}.jpg")
-    for name, source in (("a.jpg", "birch/5.jpg"), ("b.jpg", "oak/5.jpg")):
-        shutil.copy(folder / "photos" / "labelled" / source, folder / name)
 
 
 def test_the_part_on_photos_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
