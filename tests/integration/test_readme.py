@@ -1,18 +1,16 @@
 """The README's own commands and code, run in order in a folder with a few photos and a small data/FC100."""
 
+import ast
 import re
 import shlex
-import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
-from skimage import data
-from sklearn.datasets import load_sample_image
 
 from commands import implanting, write_fc100
+from toy_photos import write_photos
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -23,28 +21,6 @@ def blocks(language: str) -> list[str]:
 
 def lines(block: str) -> list[list[str]]:
     return [shlex.split(line) for line in block.splitlines()]
-
-
-def write_photos(folder: Path) -> None:
-    """Crops of photographs that come with scikit-image and scikit-learn, three classes and a fourth to be added."""
-    sources = {
-        "oak": data.cat(),
-        "birch": data.coffee(),
-        "ash": load_sample_image("flower.jpg"),
-        "elm": data.astronaut(),
-    }
-    generator = np.random.default_rng(0)
-    for name, picture in sources.items():
-        height, width = picture.shape[:2]
-        for number in range(1, 9):
-            top, left = (int(generator.integers(0, side // 3)) for side in (height, width))
-            crop = Image.fromarray(picture[top : top + 2 * height // 3, left : left + 2 * width // 3])
-            place = folder / "photos" / ("support" if number < 5 else "labelled") / name
-            place = folder / "elm-photos" if name == "elm" else place
-            place.mkdir(parents=True, exist_ok=True)
-            crop.resize((300, 240)).save(place / f"{number}.jpg")
-    for name, source in (("a.jpg", "birch/5.jpg"), ("b.jpg", "oak/5.jpg")):
-        shutil.copy(folder / "photos" / "labelled" / source, folder / name)
 
 
 def test_the_part_on_photos_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,10 +53,35 @@ def test_the_part_on_research_runs_as_it_stands(tmp_path: Path, monkeypatch: pyt
     assert re.fullmatch(r"[01]\.\d{4} ± 0\.\d{4} over 100 tasks\n", implanting(sys.executable, "-c", program).stdout)
 
 
+SOURCE = README.parent / "src" / "implanting"
+
+
+def file_tree() -> list[list[str]]:
+    """The modules and packages of each line of the README's tree."""
+    tree = README.read_text().split("src/implanting/\n")[1].split("    tests/")[0]
+    lines = re.findall(r"^ {6}(\w+(?:\.py|/)(?:, \w+(?:\.py|/))*) ", tree, re.MULTILINE)
+    return [re.findall(r"\w+(?=\.py|/)", line) for line in lines]
+
+
+def modules_imported(code: ast.AST) -> Iterator[str]:
+    """The modules and packages of ours that a file imports anywhere, but for types alone."""
+    for part in ast.iter_child_nodes(code):
+        if isinstance(part, ast.If) and isinstance(part.test, ast.Name) and part.test.id == "TYPE_CHECKING":
+            continue
+        if isinstance(part, ast.ImportFrom) and part.module and part.module.startswith("implanting."):
+            yield part.module.split(".")[1]
+        yield from modules_imported(part)
+
+
 def test_the_file_tree_names_every_module() -> None:
-    source = README.parent / "src" / "implanting"
-    tree = README.read_text().split("## The files")[1]
-    named = set(re.findall(r"(\w+(?:\.py|/))", tree))
-    modules = {path.name if path.is_file() else f"{path.name}/" for path in source.iterdir()}
-    private = {"__init__.py", "__main__.py", "__pycache__/", "py.typed"}
-    assert {name for name in modules if name not in private} <= named
+    modules = {path.stem for path in SOURCE.iterdir() if path.is_dir() or path.suffix == ".py"}
+    assert modules - {"__init__", "__main__", "__pycache__"} == {name for line in file_tree() for name in line}
+
+
+def test_a_module_imports_only_from_those_above_it_in_the_tree() -> None:
+    line_of = {name: number for number, line in enumerate(file_tree()) for name in line}
+    assert len(line_of) > 40
+    for file in SOURCE.rglob("[!_]*.py"):
+        own = file.relative_to(SOURCE).parts[0].removesuffix(".py")
+        below = [name for name in modules_imported(ast.parse(file.read_text())) if line_of[name] > line_of[own]]
+        assert not below, f"{file.name} imports {below}"
