@@ -15,8 +15,10 @@ from torch import zeros
 from commands import implanting, write_fc100
 from implanting.base_file import load_base
 from implanting.cli import VERBS, main
+from implanting.commands.bench import SUBJECTS
 from implanting.config import TaskConfig
 from implanting.datasets import read_dataset
+from implanting.datasets.splits import NAMED
 from implanting.tasks import draw_tasks
 
 SMALL = ["--width", "2", "--batch-size", "8", "--iterations", "4", "--validation-tasks", "5"]
@@ -44,15 +46,53 @@ def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(f"\n  {verb} " in help_text for verb in VERBS)
 
 
-BENCHES = ("pretrain", "adapt", "evaluate")
-
-
-@pytest.mark.parametrize("verb", [*(verb for verb in VERBS if verb != "bench"), *(f"bench {name}" for name in BENCHES)])
-def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+def help_of(verb: str, capsys: pytest.CaptureFixture[str]) -> str:
     with pytest.raises(SystemExit) as ended:
         main([*verb.split(), "--help"])
     assert ended.value.code == 0
-    assert f"usage: implanting {verb}" in capsys.readouterr().out
+    return capsys.readouterr().out
+
+
+DEVICE_VERBS = {
+    "fit": ["photos", "--out", "trees.safetensors", "--base", "fc100"],
+    "predict": ["trees.safetensors", "photos"],
+    "score": ["trees.safetensors", "photos"],
+    "explain": ["trees.safetensors", "photos/oak/0.jpg", "--out", "map.png"],
+    "demo": [],
+    "pretrain": ["--data", "data", "--out", "base.safetensors", *SMALL],
+    "evaluate": ["--base", "fc100", "--data", "data", "--split", "val"],
+    "reproduce": ["table5", "--data", "data", "--out", "tables"],
+}
+"""Verbs that compute on a device of the user's choice, and what else they must be given."""
+
+
+@pytest.mark.parametrize(
+    "verb", [*(verb for verb in VERBS if verb != "bench"), *(f"bench {name}" for name in SUBJECTS)]
+)
+def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    told = help_of(verb, capsys)
+    assert f"usage: implanting {verb}" in told
+    assert ("--device" in told) == (verb in DEVICE_VERBS)
+
+
+@pytest.mark.parametrize("verb", DEVICE_VERBS)
+def test_a_device_that_is_not_there_is_refused_by_every_verb_that_offers_one(
+    verb: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("data").symlink_to(data)
+    image_folder(tmp_path)
+    Path("train").rename("photos")
+    before = sorted(tmp_path.rglob("*"))
+    assert main([verb, *DEVICE_VERBS[verb], "--device", "cuda:7"]) == 2
+    assert capsys.readouterr().err.splitlines()[-1].startswith("implanting: --device cuda:7 cannot be used here")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("verb", ["pretrain", "evaluate", "reproduce"])
+def test_help_names_every_class_list(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    told = help_of(verb, capsys)
+    assert all(name in told for name in NAMED)
 
 
 @pytest.mark.parametrize(
