@@ -3,6 +3,7 @@
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
+BENCHES := pretrain adapt evaluate inference classifier
 
 .PHONY: demo test check format bench clean
 
@@ -22,7 +23,7 @@ format: $(VENV)/installed-dev
 	$(BIN)/ruff check --fix .
 
 bench: $(VENV)/installed
-	$(BIN)/implanting bench pretrain
+	for subject in $(BENCHES); do $(BIN)/implanting bench $$subject || exit; done
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache

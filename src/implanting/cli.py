@@ -32,7 +32,7 @@ VERBS = {
     "score": "accuracy on labelled images, with a report",
     "explain": "where an image looks like a class, as a heat map",
     "export": "a classifier as one ONNX file, which runs without PyTorch",
-    "demo": "train and test on handwritten digits, in under three minutes",
+    "demo": "train and test on handwritten digits, in about three minutes",
     "pretrain": "stage 1: train a base network on base classes",
     "evaluate": "few-shot accuracy of a base network on novel classes",
     "reproduce": "a table or the figure of the paper, beside ours, and what it claims",

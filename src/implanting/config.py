@@ -196,16 +196,22 @@ class RecipeChanges:
 
 
 @dataclass(frozen=True)
-class RunConfig:
-    """How a command runs here; results agree within rounding whatever is chosen."""
+class ThreadsConfig:
+    """How a command runs that computes on the CPU only."""
 
-    device: str = "auto"
-    """auto (CUDA, Apple or CPU, in this order), or a PyTorch device such as cpu or cuda:1."""
     threads: int | None = None
     """CPU threads of this process; default: as many as PyTorch finds."""
 
     def __post_init__(self) -> None:
         require(self.threads is None or self.threads >= 1, "threads", self.threads, "1 or more")
+
+
+@dataclass(frozen=True)
+class RunConfig(ThreadsConfig):
+    """How a command runs here; results agree within rounding whatever is chosen."""
+
+    device: str = "auto"
+    """auto (CUDA, Apple or CPU, in this order), or a PyTorch device such as cpu or cuda:1."""
 
 
 @dataclass(frozen=True)
@@ -250,7 +256,7 @@ class ImplantConfig:
     """Stage 2: training implants on leave-one-out subtasks of a task's supports."""
 
     implant_channels: int = 16
-    """New channels in every convolution of the last block."""
+    """New channels beside every implanted layer; in ResNet-12 the convolutions of the last block."""
     implant_epochs: int = 50
     """Full-batch steps of AdamW."""
     implant_learning_rate: float = 6e-3

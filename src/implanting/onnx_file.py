@@ -45,7 +45,8 @@ def installed(*packages: str) -> bool:
 def require_exporter() -> None:
     """Refuse, before anything slow is done, where the packages are missing."""
     if not installed(*EXPORTER):
-        raise MissingExtra(f"exporting needs the packages {' and '.join(EXPORTER)}: pip install 'implanting[export]'")
+        packages = " ".join((*EXPORTER, RUNTIME))
+        raise MissingExtra(f"exporting needs the packages {' and '.join(EXPORTER)}: pip install {packages}")
 
 
 def onnx_bytes(classifier: ImageClassifier, heat_map: bool = False) -> bytes:

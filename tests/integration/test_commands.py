@@ -1,6 +1,8 @@
 """The verbs as a user runs them: exit status, what goes to stdout, and one clear line for what can be mended."""
 
+import dataclasses
 import json
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -15,8 +17,11 @@ from torch import zeros
 from commands import implanting, write_fc100
 from implanting.base_file import load_base
 from implanting.cli import VERBS, main
+from implanting.commands.bench import SUBJECTS, tell
+from implanting.commands.parsing import parse
 from implanting.config import TaskConfig
 from implanting.datasets import read_dataset
+from implanting.datasets.splits import NAMED
 from implanting.tasks import draw_tasks
 
 SMALL = ["--width", "2", "--batch-size", "8", "--iterations", "4", "--validation-tasks", "5"]
@@ -44,45 +49,126 @@ def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(f"\n  {verb} " in help_text for verb in VERBS)
 
 
-BENCHES = ("pretrain", "adapt", "evaluate")
-
-
-@pytest.mark.parametrize("verb", [*(verb for verb in VERBS if verb != "bench"), *(f"bench {name}" for name in BENCHES)])
-def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+def help_of(verb: str, capsys: pytest.CaptureFixture[str]) -> str:
     with pytest.raises(SystemExit) as ended:
         main([*verb.split(), "--help"])
     assert ended.value.code == 0
-    assert f"usage: implanting {verb}" in capsys.readouterr().out
+    return capsys.readouterr().out
+
+
+DEVICE_VERBS = {
+    "fit": ["photos", "--out", "trees.safetensors", "--base", "fc100"],
+    "predict": ["trees.safetensors", "photos"],
+    "score": ["trees.safetensors", "photos"],
+    "explain": ["trees.safetensors", "photos/oak/0.jpg", "--out", "map.png"],
+    "demo": [],
+    "pretrain": ["--data", "data", "--out", "base.safetensors", *SMALL],
+    "evaluate": ["--base", "fc100", "--data", "data", "--split", "val"],
+    "reproduce": ["table5", "--data", "data", "--out", "tables"],
+}
+"""Verbs that compute on a device of the user's choice, and what else they must be given."""
 
 
 @pytest.mark.parametrize(
-    ("subject", "flags", "ratio"),
-    [
-        (
-            "pretrain",
-            ["--widths", "2", "--batch-size", "8", "--steps", "1", "--memory-images", "1800"],
-            "ratio",
-        ),
-        (
-            "adapt",
-            [
-                *("--sizes", "32", "--width", "2", "--tasks", "2", "--epochs", "1"),
-                *("--memory-images", "700", "--memory-tasks", "8"),
-            ],
-            "over_naive",
-        ),
-        ("evaluate", ["--locations", "1", "--tasks", "20", "--loop-tasks", "5"], "over_one_task"),
-    ],
+    "verb", [*(verb for verb in VERBS if verb != "bench"), *(f"bench {name}" for name in SUBJECTS)]
 )
-def test_benches_compute_their_ratios(
-    subject: str, flags: list[str], ratio: str, capsys: pytest.CaptureFixture[str]
+def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    told = help_of(verb, capsys)
+    assert f"usage: implanting {verb}" in told
+    assert ("--device" in told) == (verb in DEVICE_VERBS)
+
+
+@pytest.mark.parametrize("verb", DEVICE_VERBS)
+def test_a_device_that_is_not_there_is_refused_by_every_verb_that_offers_one(
+    verb: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert main(["bench", subject, *flags, "--rounds", "1", "--json"]) == 0
+    monkeypatch.chdir(tmp_path)
+    Path("data").symlink_to(data)
+    image_folder(tmp_path)
+    Path("train").rename("photos")
+    before = sorted(tmp_path.rglob("*"))
+    assert main([verb, *DEVICE_VERBS[verb], "--device", "cuda:7"]) == 2
+    assert capsys.readouterr().err.splitlines()[-1].startswith("implanting: --device cuda:7 cannot be used here")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("verb", ["pretrain", "evaluate", "reproduce"])
+def test_help_names_every_class_list(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    told = help_of(verb, capsys)
+    assert all(name in told for name in NAMED)
+
+
+BENCHES = {
+    "pretrain": (
+        ["--widths", "2", "--batch-size", "8", "--steps", "1", "--memory-images", "1800"],
+        "ratio",
+        ["training, images/s at 32 px", "where a step's time goes", "processes and threads", "peak memory of reading"],
+    ),
+    "adapt": (
+        [
+            *("--sizes", "32", "--width", "2", "--tasks", "2", "--epochs", "1"),
+            *("--memory-images", "700", "--memory-tasks", "8"),
+        ],
+        "over_naive",
+        ["adapting 5-way 5-shot tasks, width 2", "growth", "peak memory of evaluating with implants"],
+    ),
+    "evaluate": (
+        ["--locations", "1", "--tasks", "20", "--loop-tasks", "5"],
+        "over_one_task",
+        ["evaluating 20 5-way 5-shot tasks", "growth"],
+    ),
+    "inference": (
+        ["--networks", "c128f", "--sizes", "32", "--images", "2", "--photos", "1"],
+        "over_eager",
+        ["classifying 2 decoded images", "classifying 1 JPEGs of 12 megapixels"],
+    ),
+    "classifier": (
+        ["--base", "base", "--data", "data", "--shot", "2", "--tasks", "2", "--classes", "3", "--images", "6"],
+        "shot",
+        ["5 classes of 5 images", "6 images among 3 classes", "one image, from cold", "5 known and 5 unknown classes"],
+    ),
+}
+"""For each subject of a bench: flags that make it small, a figure of its rows, its tables."""
+
+
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_benches_tell_what_they_measured(
+    subject: str,
+    base_file: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("base").symlink_to(base_file)
+    Path("data").mkdir()
+    write_fc100(Path("data"), classes=10, images=17, trained=1)
+    flags, figure, titles = BENCHES[subject]
+    command = parse(SUBJECTS[subject], f"bench {subject}", [*flags, "--rounds", "1"])
+    rows, once = command()
+    tell(command, rows, once, seconds=1.0)
+    printed = capsys.readouterr().out
+    assert [title for title in titles if title not in printed] == []
+    tell(dataclasses.replace(command, json=True), rows, once, seconds=1.0)
     document = last_json(capsys)
-    (row,) = document["results"]
-    assert row[ratio] > 0
+    assert [row[figure] > 0 for row in document["results"]] == [True]
     assert all(kind["ratio"] > 0 for kind in document.get("growth", []))
     assert all(peak["peak"] > peak["cache"] > 0 for peak in document.get("peaks", []))
+
+
+def test_a_bench_runs_as_a_user_starts_it(capsys: pytest.CaptureFixture[str]) -> None:
+    flags, figure, _ = BENCHES["evaluate"]
+    assert main(["bench", "evaluate", *flags, "--rounds", "1", "--threads", "1", "--json"]) == 0
+    assert last_json(capsys)["results"][0][figure] > 0
+    assert main(["bench"]) == 0
+    assert f"{{{','.join(SUBJECTS)}}}" in capsys.readouterr().out
+    assert main(["bench", "nothing"]) == 2
+    assert "pretrain, adapt" in capsys.readouterr().err
+
+
+def test_make_bench_runs_every_subject() -> None:
+    makefile = (Path(__file__).parents[2] / "Makefile").read_text()
+    assert re.search(r"^BENCHES := (.*)$", makefile, re.MULTILINE)[1].split() == list(SUBJECTS)
 
 
 def test_pretrain_writes_base_log_and_curves(base: Path) -> None:

@@ -79,5 +79,5 @@ def test_without_the_extra_one_line_names_the_command(tmp_path):
         "from implanting.cli import main; sys.exit(main(sys.argv[1:]))"
     )
     finished = implanting(sys.executable, "-c", hidden, "export", str(tmp_path / "trees.safetensors"), status=2)
-    assert finished.stderr.strip().endswith("pip install 'implanting[export]'")
+    assert finished.stderr.strip().endswith("pip install onnx onnxscript onnxruntime")
     assert len(finished.stderr.strip().splitlines()) == 1

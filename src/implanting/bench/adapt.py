@@ -9,8 +9,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from implanting.bench.naive_adapt import adapt_one_task
-from implanting.bench.timing import FACTOR, PEAK, Work, best_seconds, growth, on_one_thread
-from implanting.config import ImplantConfig, NetworkConfig, PretrainConfig
+from implanting.bench.noise import fresh_network
+from implanting.bench.timing import FACTOR, MATRIX, Work, best_seconds, growth, on_one_thread
+from implanting.config import ImplantConfig, NetworkConfig
 from implanting.fitting import Fitting
 from implanting.inference import PrototypeClassifier
 from implanting.networks import Network
@@ -18,7 +19,6 @@ from implanting.progress import Progress, silent
 from implanting.randomness import Stream, generator_of
 from implanting.supports import Supports
 from implanting.tail import Sizes, Tail
-from implanting.trained import build
 
 WAY, SHOT = 5, 5
 
@@ -26,7 +26,6 @@ CLASSIFY = PrototypeClassifier("gap", "dense", 10.0)
 
 ENCODED = 16
 """Images encoded at once where growth is measured."""
-
 
 NAIVE_EPOCHS = 2
 """Epochs of the naive code, which takes as long for each."""
@@ -44,9 +43,8 @@ class Workload:
 
     @classmethod
     def of(cls, size: int, width: int) -> "Workload":
-        """Images of noise in a fresh network: what they show makes no difference to the speed."""
-        recipe = PretrainConfig(architecture=NetworkConfig(width=width), iterations=1)
-        network = build(recipe, 2, (size, size))[0].eval().requires_grad_(False)
+        """Images of noise in a fresh network."""
+        network = fresh_network(NetworkConfig(width=width), size)
         labels = torch.arange(WAY).repeat_interleave(SHOT)
         images = torch.randn(len(labels), 3, size, size).contiguous(memory_format=torch.channels_last)
         with torch.no_grad():
@@ -70,7 +68,7 @@ def compare(size: int, width: int, tasks: int, epochs: int, rounds: int, progres
     """
     config, naive_config = ImplantConfig(implant_epochs=epochs), ImplantConfig(implant_epochs=NAIVE_EPOCHS)
     workload = Workload.of(size, width)
-    square = torch.randn(PEAK, PEAK)
+    square = torch.randn(MATRIX, MATRIX)
     contestants: dict[str, Work] = {
         "ours": lambda: workload.adapt(tasks, tasks, epochs),
         "one task at a time": lambda: workload.adapt(tasks, 1, epochs),
@@ -82,7 +80,7 @@ def compare(size: int, width: int, tasks: int, epochs: int, rounds: int, progres
     operations = tasks * arithmetic(workload.network.tail, workload.sizes, workload.labels, config)
 
     def share(threads: str) -> float:
-        return operations / seconds[f"ours{threads}"] / (2 * PEAK**3 / seconds[f"product{threads}"])
+        return operations / seconds[f"ours{threads}"] / (2 * MATRIX**3 / seconds[f"product{threads}"])
 
     return {
         "size": size,

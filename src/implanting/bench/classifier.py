@@ -1,11 +1,9 @@
 """What a user waits for: fitting, predicting among many classes, adding a class, one prediction from cold."""
 
-import re
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,9 @@ import torch
 from PIL import Image
 
 from implanting.base import BaseNetwork
-from implanting.bench.timing import best_seconds
+from implanting.bench.memory import resident_peak
+from implanting.bench.noise import random_pixels
+from implanting.bench.timing import Work, best_seconds
 from implanting.classifier import BATCH, ImageClassifier
 from implanting.progress import Progress, silent
 
@@ -32,23 +32,23 @@ PARTS = ("importing torch", "importing implanting", "loading the classifier", "d
 
 
 def images_of(base: BaseNetwork, count: int, seed: int = 0) -> np.ndarray:
-    """Noise of the size that the base expects: speed does not depend on what an image shows."""
-    return np.random.default_rng(seed).integers(0, 256, (count, *base.image_size, 3), dtype=np.uint8)
+    """Noise of the size that the base expects."""
+    return random_pixels(count, min(base.image_size), seed).numpy()
 
 
 def fitting(base: BaseNetwork, rounds: int, progress: Progress = silent) -> dict[str, float]:
     """Seconds to fit 5 classes of 5 images, decoding aside, with implants and by prototypes; and to add a class."""
     images, labels = images_of(base, 25), np.arange(5).repeat(5)
     new = images_of(base, 5, seed=1)
-    fitted = ImageClassifier(base, implants=False).fit(images, labels)
+    fitted = ImageClassifier(base, device="cpu", implants=False).fit(images, labels)
 
     def add() -> None:
         fitted.add_class(5, new)
         fitted.remove_class(5)
 
-    contestants: dict[str, Callable[[], object]] = {
-        "with implants": lambda: ImageClassifier(base, implants=True).fit(images, labels),
-        "by prototypes": lambda: ImageClassifier(base, implants=False).fit(images, labels),
+    contestants: dict[str, Work] = {
+        "with implants": lambda: ImageClassifier(base, device="cpu", implants=True).fit(images, labels),
+        "by prototypes": lambda: ImageClassifier(base, device="cpu", implants=False).fit(images, labels),
         "adding a class of 5": add,
     }
     return best_seconds(contestants, rounds, progress)
@@ -57,7 +57,7 @@ def fitting(base: BaseNetwork, rounds: int, progress: Progress = silent) -> dict
 def many_classes(base: BaseNetwork, classes: int, images: int, rounds: int, progress: Progress) -> dict[str, Any]:
     """Predicting many images among many classes, against the bare network on the same batches; and its memory."""
     some = images_of(base, 20 * BATCH)
-    fitted = ImageClassifier(base, implants=False)
+    fitted = ImageClassifier(base, device="cpu", implants=False)
     began = time.perf_counter()
     fitted.fit(images_of(base, 5 * classes), np.arange(classes).repeat(5))
     seconds_to_fit = time.perf_counter() - began
@@ -82,18 +82,11 @@ def many_classes(base: BaseNetwork, classes: int, images: int, rounds: int, prog
     }
 
 
-def resident_peak() -> int:
-    """Bytes of memory that this process has had at most; 0 where that is not told."""
-    status = Path("/proc/self/status")
-    found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text()) if status.exists() else None
-    return int(found[1]) * 1024 if found else 0
-
-
 def cold_start(base: BaseNetwork, rounds: int) -> dict[str, float]:
     """One image predicted by a fresh process: how its seconds divide; the best of several."""
     with tempfile.TemporaryDirectory() as folder:
         file, image = Path(folder, "classifier.safetensors"), Path(folder, "image.png")
-        ImageClassifier(base, implants=False).fit(images_of(base, 10), np.arange(2).repeat(5)).save(file)
+        ImageClassifier(base, device="cpu", implants=False).fit(images_of(base, 10), np.arange(2).repeat(5)).save(file)
         Image.fromarray(images_of(base, 1)[0]).save(image)
         runs = [cold_run(file, image) for _ in range(rounds)]
     return min(runs, key=lambda run: run["all"])

@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from implanting.bench.timing import FACTOR, PEAK, Work, best_seconds, growth
+from implanting.bench.noise import random_images
+from implanting.bench.timing import FACTOR, MATRIX, Work, best_seconds, growth
 from implanting.config import TaskConfig
-from implanting.datasets import ImageSet
 from implanting.evaluation import evaluate_tasks
 from implanting.gathering import vectors_are_smaller
 from implanting.inference import PrototypeClassifier
@@ -31,10 +31,7 @@ def random_features(locations: int) -> Float[Tensor, "image location dim"]:
 @cache
 def tasks_of(config: TaskConfig) -> Tasks:
     """Tasks of 20 classes of 600 images."""
-    names = tuple(str(number) for number in range(CLASSES))
-    labels = torch.arange(IMAGES) % CLASSES
-    pixels = torch.zeros(IMAGES, 1, 1, 3, dtype=torch.uint8)
-    return draw_tasks(ImageSet(pixels, labels, names, "noise", "as stored"), config)
+    return draw_tasks(random_images(IMAGES, CLASSES), config)
 
 
 def one_task_at_a_time(method: PrototypeMethod, tasks: Tasks) -> float:
@@ -60,7 +57,7 @@ def compare(locations: int, tasks: int, loop_tasks: int, rounds: int, progress: 
     some = drawn[:loop_tasks]
     method = PrototypeMethod(random_features(locations), CLASSIFY)
     block, copied = torch.zeros(64 * 2**20), torch.ones(64 * 2**20)  # touched already: no page faults are timed
-    square = torch.randn(PEAK, PEAK)
+    square = torch.randn(MATRIX, MATRIX)
     contestants: dict[str, Work] = {
         "ours": lambda: evaluate_tasks(method, drawn, config, CLASSES),
         "one task at a time": lambda: one_task_at_a_time(method, some),
@@ -75,7 +72,7 @@ def compare(locations: int, tasks: int, loop_tasks: int, rounds: int, progress: 
         "tasks_per_second": 1 / ours,
         "over_one_task": loop / ours,
         "share_of_bandwidth": moved / ours / (2 * block.nbytes / seconds["copy"]),
-        "share_of_peak": products / ours / (2 * PEAK**3 / seconds["product"]),
+        "share_of_peak": products / ours / (2 * MATRIX**3 / seconds["product"]),
     }
 
 

@@ -3,8 +3,8 @@
 import torch
 
 from implanting.activations import Activations
-from implanting.config import ImplantConfig, NetworkConfig, PretrainConfig, TaskConfig
-from implanting.datasets import ImageSet
+from implanting.bench.noise import fresh_network, random_images
+from implanting.config import ImplantConfig, NetworkConfig, TaskConfig
 from implanting.evaluation import evaluate_tasks
 from implanting.fitting import Fitting
 from implanting.inference import PrototypeClassifier
@@ -12,7 +12,6 @@ from implanting.methods import ImplantMethod
 from implanting.networks import Network
 from implanting.tasks import draw_tasks
 from implanting.together import tasks_together
-from implanting.trained import build
 
 CLASSES = 20
 NOISE = 64
@@ -37,15 +36,11 @@ def evaluate_some(images: int, size: int, width: int, tasks: int) -> int:
 
     Two epochs stand for fifty: the second already holds all that any later one does.
     """
-    recipe = PretrainConfig(architecture=NetworkConfig(width=width), iterations=1)
-    network = build(recipe, 2, (size, size))[0].eval().requires_grad_(False)
+    network = fresh_network(NetworkConfig(width=width), size)
     activations = random_activations(network, images, size)
-    names = tuple(str(number) for number in range(CLASSES))
-    pixels = torch.zeros(images, 1, 1, 3, dtype=torch.uint8)
-    image_set = ImageSet(pixels, torch.arange(images) % CLASSES, names, "noise", "as stored")
     config = TaskConfig(way=5, shot=5, queries=30, tasks=tasks)
     classify, implants = PrototypeClassifier("gap", "dense", 10.0), ImplantConfig(implant_epochs=2)
     fitting = Fitting("noise", network.tail, classify, classify, implants)
     method = ImplantMethod(activations, fitting, seed=0, tasks_at_once=tasks_together(activations, views=1))
-    evaluate_tasks(method, draw_tasks(image_set, config), config, CLASSES)
+    evaluate_tasks(method, draw_tasks(random_images(images, CLASSES), config), config, CLASSES)
     return sum(array.nbytes for array in (*activations.base_maps, activations.phi))

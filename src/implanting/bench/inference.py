@@ -8,7 +8,7 @@ few classes.
 import copy
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,12 @@ from torch import Tensor
 
 from implanting.base import BaseNetwork
 from implanting.base_file import load_base
-from implanting.bench.timing import best_seconds
+from implanting.bench.noise import fresh_network, random_pixels
+from implanting.bench.timing import Work, best_seconds
 from implanting.bundled import IMAGENET
 from implanting.calibration import UNKNOWN
 from implanting.classifier import ImageClassifier, decoded
-from implanting.config import NetworkConfig, PretrainConfig
+from implanting.config import NetworkConfig
 from implanting.embedding import batches_of
 from implanting.fitting import Fitted
 from implanting.images import ImageSource, Normalisation, Preprocessing, decode, resize
@@ -32,7 +33,6 @@ from implanting.learning import Learned
 from implanting.onnx_file import EXPORTER, RUNTIME, installed, onnx_bytes, open_session, run
 from implanting.progress import Progress, silent
 from implanting.similarity import locations
-from implanting.trained import build
 
 WAY = 5
 WIDTH, HEIGHT = 4000, 3000
@@ -43,8 +43,7 @@ def bench_base(name: str, size: int) -> BaseNetwork:
     """EfficientNet-Lite0, or ResNet-12 of the paper's width with random weights."""
     if name == IMAGENET:
         return load_base(name)
-    recipe = PretrainConfig(architecture=NetworkConfig(name), iterations=1)  # type: ignore[arg-type] # NetworkConfig checks it
-    network, _ = build(recipe, 2, (size, size))
+    network = fresh_network(NetworkConfig(name), size)  # type: ignore[arg-type] # NetworkConfig checks it
     preprocessing = Preprocessing((size, size), Normalisation((0.5,) * 3, (0.25,) * 3))
     return BaseNetwork(network, preprocessing, name=name, pooling="dense", tau=10.0)
 
@@ -54,7 +53,7 @@ def bench_classifier(name: str, size: int) -> ImageClassifier:
     base = bench_base(name, size)
     prototypes = torch.randn(1, WAY, base.network.dim, generator=torch.Generator().manual_seed(0))
     fitted = Fitted(prototypes, PrototypeClassifier("gap", "gap", base.tau))
-    classifier = ImageClassifier(base)
+    classifier = ImageClassifier(base, device="cpu")
     classifier.base_, classifier.size_, classifier.classes_ = base, size, np.arange(WAY)
     classifier.learned_, classifier.supports_ = Learned(base, fitted, torch.ones(WAY).long(), UNKNOWN), None
     return classifier
@@ -62,45 +61,63 @@ def bench_classifier(name: str, size: int) -> ImageClassifier:
 
 def compare_networks(name: str, size: int, images: int, rounds: int, progress: Progress = silent) -> dict[str, Any]:
     """Images a second of each way, and how far ours is from the network as it stands."""
-    classifier = bench_classifier(name, size)
-    learned, base = classifier.learned_, classifier.base_
+    classifier, pixels = bench_classifier(name, size), random_pixels(images, size)
+    base, eager = classifier.base_, EagerNetwork(classifier.base_)
     began = time.perf_counter()
     _ = base.quick
     ready = time.perf_counter() - began
-    pixels = torch.randint(
-        0, 256, (images, size, size, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
-    )
-    eager = copy.deepcopy(base.network).to(memory_format=torch.contiguous_format)  # type: ignore[call-overload] # torch's stubs lack it
-
-    def answers(features: Tensor) -> Tensor:
-        return learned.probabilities(learned.cosines(features))
-
-    @torch.inference_mode()
-    def as_it_stands(batches: Sequence[Tensor]) -> Tensor:
-        return torch.cat([locations(eager(base.normalisation(batch).contiguous())) for batch in batches])
-
-    contestants: dict[str, Callable[[], object]] = {
-        "eager": lambda: answers(as_it_stands([pixels])),
-        "eager_in_batches": lambda: answers(as_it_stands(batches_of(pixels, base.network))),
-        "ours": lambda: answers(base.embed(pixels)),
-        "eager_one_image": lambda: answers(as_it_stands([pixels[:1]])),
-        "ours_one_image": lambda: answers(base.embed(pixels[:1])),
-    }
-    if installed(*EXPORTER, RUNTIME):
-        session = open_session(onnx_bytes(classifier))
-        contestants["onnxruntime"] = lambda: [run(session, batch) for batch in batches_of(pixels, base.network)]
-    seconds = best_seconds(contestants, rounds, progress)
-    expected = as_it_stands([pixels])
+    seconds = best_seconds(ways_of(classifier, eager, pixels), rounds, progress)
+    expected = eager([pixels])
     return {
         "network": name,
         "size": size,
         **{way: (1 if way.endswith("one_image") else images) / taken for way, taken in seconds.items()},
+        **ratios(seconds),
+        "seconds_to_make_ready": ready,
+        "difference": ((base.embed(pixels) - expected).abs().max() / expected.abs().max()).item(),
+    }
+
+
+class EagerNetwork:
+    """The network of a base as it stands, in NCHW."""
+
+    def __init__(self, base: BaseNetwork) -> None:
+        self.normalisation = base.normalisation
+        self.network = copy.deepcopy(base.network).to(memory_format=torch.contiguous_format)  # type: ignore[call-overload] # torch's stubs lack it
+
+    @torch.inference_mode()
+    def __call__(self, batches: Sequence[Tensor]) -> Tensor:
+        """phi of all images of the batches."""
+        return torch.cat([locations(self.network(self.normalisation(batch).contiguous())) for batch in batches])
+
+
+def ways_of(classifier: ImageClassifier, eager: EagerNetwork, pixels: Tensor) -> dict[str, Work]:
+    """From pixels to probabilities: eager, ours, and by onnxruntime where it is installed."""
+    learned, base = classifier.learned_, classifier.base_
+
+    def answers(features: Tensor) -> Tensor:
+        return learned.probabilities(learned.cosines(features))
+
+    ways: dict[str, Work] = {
+        "eager": lambda: answers(eager([pixels])),
+        "eager_in_batches": lambda: answers(eager(batches_of(pixels, base.network))),
+        "ours": lambda: answers(base.embed(pixels)),
+        "eager_one_image": lambda: answers(eager([pixels[:1]])),
+        "ours_one_image": lambda: answers(base.embed(pixels[:1])),
+    }
+    if installed(*EXPORTER, RUNTIME):
+        session = open_session(onnx_bytes(classifier))
+        ways["onnxruntime"] = lambda: [run(session, batch) for batch in batches_of(pixels, base.network)]
+    return ways
+
+
+def ratios(seconds: Mapping[str, float]) -> dict[str, float | None]:
+    """How many times as fast ours is, and how many times as fast as ours onnxruntime is."""
+    return {
         "over_eager": seconds["eager"] / seconds["ours"],
         "over_eager_in_batches": seconds["eager_in_batches"] / seconds["ours"],
         "over_eager_one_image": seconds["eager_one_image"] / seconds["ours_one_image"],
-        "seconds_to_make_ready": ready,
         "onnxruntime_over_ours": seconds["ours"] / seconds["onnxruntime"] if "onnxruntime" in seconds else None,
-        "difference": ((base.embed(pixels) - expected).abs().max() / expected.abs().max()).item(),
     }
 
 
@@ -110,7 +127,7 @@ def compare_folder(name: str, size: int, photos: int, rounds: int, progress: Pro
     with tempfile.TemporaryDirectory(prefix="implanting-bench-") as folder:
         paths: list[ImageSource] = list(write_photos(Path(folder), photos))
         pixels = torch.cat([batch.images for batch in decoded(paths, size)])
-        contestants: dict[str, Callable[[], object]] = {
+        contestants: dict[str, Work] = {
             "network_alone": lambda: classifier.predict_proba(pixels.numpy()),
             "decoding_alone": lambda: list(decoded(paths, size)),
             "decoding_whole": lambda: resize(decode(paths[0]), size),

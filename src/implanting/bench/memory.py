@@ -5,6 +5,7 @@ two images, and subtracted where a ratio is wanted.
 """
 
 import pickle
+import re
 import subprocess
 import sys
 import tempfile
@@ -15,12 +16,11 @@ from PIL import Image
 
 from implanting.progress import Progress, silent
 
-PEAK = """
-import re, sys
-from pathlib import Path
+MEASURE = """
+import sys
+from implanting.bench.memory import resident_peak
 {work}
-peak = re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())  # ru_maxrss starts at the parent's peak
-print(int(peak[1]) * 1024, size)
+print(resident_peak(), size)
 """
 
 READ = """
@@ -34,9 +34,16 @@ size = evaluate_some(*(int(argument) for argument in sys.argv[1:]))
 """
 
 
+def resident_peak() -> int:
+    """Bytes of memory that this process has had at most; 0 where that is not told, which is everywhere but on Linux."""
+    status = Path("/proc/self/status")  # not ru_maxrss, which starts at the parent's peak
+    found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text()) if status.exists() else None
+    return int(found[1]) * 1024 if found else 0
+
+
 def peak_and_size(work: str, *arguments: object) -> tuple[int, int]:
     """Peak resident bytes of a process that does some work, and the bytes of what it holds."""
-    command = [sys.executable, "-c", PEAK.format(work=work), *(str(argument) for argument in arguments)]
+    command = [sys.executable, "-c", MEASURE.format(work=work), *(str(argument) for argument in arguments)]
     peak, size = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()  # noqa: S603 (our own command)
     return int(peak), int(size)
 
@@ -45,7 +52,7 @@ def implant_peaks(
     images: int, size: int, width: int, tasks: tuple[int, ...], progress: Progress = silent
 ) -> list[dict[str, int]]:
     """Peak bytes of evaluating so many tasks with implants on half-precision activations; measured on Linux only."""
-    if not Path("/proc/self/status").exists():
+    if not resident_peak():
         return []
     rows = []
     for number in progress(tasks, "peak memory", len(tasks)):
@@ -74,7 +81,7 @@ def write_folders(folder: Path, images: int) -> None:
 def reading_ratios(images: int) -> dict[str, float]:
     """Peak memory over tensor size: images of 32 px in a pickle, a ninth as many of 84 px in folders; on Linux."""
     ratios: dict[str, float] = {}
-    if not Path("/proc/self/status").exists():
+    if not resident_peak():
         return ratios
     with tempfile.TemporaryDirectory() as temporary:
         for name, write, count in (("pickle", write_pickle, images), ("folders", write_folders, images // 9)):

@@ -1,11 +1,13 @@
 """Answers of "none of these" and calibrated probabilities: five known classes, five unknown, many tasks."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Bool, Float, Int
 from sklearn.metrics import roc_auc_score
+from torch import Tensor
 
 from implanting.base import BaseNetwork
 from implanting.calibration import UNKNOWN, calibration_error
@@ -18,35 +20,62 @@ from implanting.tasks import draw_tasks
 
 KNOWN, QUERIES, REFUSE = 5, 15, 0.05
 
+STRANGE = np.repeat([False, True], KNOWN * QUERIES)
+"""Which queries of a task are of unknown classes: the second half."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a classifier of the known classes says of all queries of a task."""
+
+    scores: Float[np.ndarray, " query"]
+    """How little a query looks like any class."""
+    refused: Bool[np.ndarray, " query"]
+    raw: Float[Tensor, "query way"]
+    """Probabilities as the scale of the base network gives them."""
+    calibrated: Float[Tensor, "query way"]
+
+    def figures(self) -> dict[str, float]:
+        """How well known and unknown queries are told apart: AUROC by either score, and shares refused."""
+        return {
+            "score": roc_auc_score(STRANGE, self.scores),
+            "max_probability": roc_auc_score(STRANGE, -self.raw.amax(1).numpy()),
+            "refused": self.refused[~STRANGE].mean(),
+            "unknown_refused": self.refused[STRANGE].mean(),
+        }
+
 
 def compare(
     base: BaseNetwork, image_set: ImageSet, shot: int, tasks: int, progress: Progress = silent
 ) -> dict[str, Any]:
     """AUROC of the open-set score and of plain maximum probability; calibration error before and after; refusals."""
     drawn = draw_tasks(image_set, TaskConfig(2 * KNOWN, shot, QUERIES, tasks))
-    truth = np.repeat([0, 1], KNOWN * QUERIES)
-    labels = torch.arange(KNOWN).repeat_interleave(QUERIES)
-    figures: dict[str, list[float]] = {name: [] for name in ("score", "max_probability", "refused", "unknown_refused")}
-    raw, calibrated = [], []
-    for support, query in progress(zip(drawn.support, drawn.query, strict=True), f"{shot}-shot tasks", tasks):
-        classifier = ImageClassifier(base, unknown=-1, refuse=REFUSE)
-        classifier.fit(image_set.images[support[:KNOWN].flatten()].numpy(), np.arange(KNOWN).repeat(shot))
-        images = image_set.images[query.flatten()].numpy()
-        scores, sharpened = classifier.open_set_score(images), torch.from_numpy(classifier.predict_proba(images))
-        refused = scores > classifier.learned_.calibration.threshold(REFUSE)
-        classifier.learned_ = replace(classifier.learned_, calibration=UNKNOWN)
-        plain = torch.from_numpy(classifier.predict_proba(images))
-        figures["score"].append(roc_auc_score(truth, scores))
-        figures["max_probability"].append(roc_auc_score(truth, -plain.amax(1).numpy()))
-        figures["refused"].append(refused[truth == 0].mean())
-        figures["unknown_refused"].append(refused[truth == 1].mean())
-        raw.append(plain[: len(labels)])
-        calibrated.append(sharpened[: len(labels)])
-    everywhere = labels.repeat(tasks)
+    pairs = progress(zip(drawn.support, drawn.query, strict=True), f"{shot}-shot tasks", tasks)
+    answers = [answer(base, image_set, support[:KNOWN], query) for support, query in pairs]
+    figures = [one.figures() for one in answers]
+    known = torch.arange(KNOWN).repeat_interleave(QUERIES)
+
+    def error(probabilities: list[Float[Tensor, "query way"]]) -> float:
+        return calibration_error(torch.cat([part[: len(known)] for part in probabilities]), known.repeat(tasks))
+
     return {
         "shot": shot,
         "tasks": tasks,
-        **{name: Estimate.of(np.array(values)) for name, values in figures.items()},
-        "error_before": calibration_error(torch.cat(raw), everywhere),
-        "error_after": calibration_error(torch.cat(calibrated), everywhere),
+        **{name: Estimate.of(np.array([one[name] for one in figures])) for name in figures[0]},
+        "error_before": error([one.raw for one in answers]),
+        "error_after": error([one.calibrated for one in answers]),
     }
+
+
+def answer(
+    base: BaseNetwork, image_set: ImageSet, support: Int[Tensor, "way shot"], query: Int[Tensor, "way_twice queries"]
+) -> Answers:
+    """Learn the known classes, then answer for the queries of all, calibrated and not."""
+    way, shot = support.shape
+    classifier = ImageClassifier(base, device="cpu", unknown=-1, refuse=REFUSE)
+    classifier.fit(image_set.images[support.flatten()].numpy(), np.arange(way).repeat(shot))
+    images = image_set.images[query.flatten()].numpy()
+    scores, calibrated = classifier.open_set_score(images), torch.from_numpy(classifier.predict_proba(images))
+    refused = scores > classifier.learned_.calibration.threshold(REFUSE)
+    classifier.learned_ = replace(classifier.learned_, calibration=UNKNOWN)
+    return Answers(scores, refused, torch.from_numpy(classifier.predict_proba(images)), calibrated)

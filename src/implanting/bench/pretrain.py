@@ -8,6 +8,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from implanting.batches import batch
+from implanting.bench.noise import random_images
 from implanting.bench.timing import best_seconds, on_one_thread
 from implanting.bench.usual_loop import UsualLoop
 from implanting.config import NetworkConfig
@@ -16,6 +17,9 @@ from implanting.pretraining import train_step
 from implanting.progress import Progress, silent
 from implanting.recipes import RECIPES
 from implanting.run import Run, prepare
+
+IMAGES, CLASSES, SIZE = 2_048, 60, 32
+"""The images that are trained on, and their side in pixels; classes as many as FC100 has."""
 
 KINDS = {
     "convolutions": ("convolution", "conv2d"),
@@ -30,14 +34,6 @@ AUGMENTATION = "augmentation and normalisation"
 KINDS_AND_OTHER = (*KINDS, AUGMENTATION, "other")
 
 
-def random_images(count: int = 2_048, size: int = 32, classes: int = 60) -> ImageSet:
-    """Images of noise: what they show makes no difference to the speed."""
-    generator = torch.Generator().manual_seed(0)
-    images = torch.randint(0, 256, (count, size, size, 3), dtype=torch.uint8, generator=generator)
-    names = tuple(str(number) for number in range(classes))
-    return ImageSet(images, torch.arange(count) % classes, names, "noise", "as stored")
-
-
 def start(width: int, images: ImageSet, batch_size: int) -> Run:
     """A run of the `cpu` recipe at another width."""
     recipe = RECIPES["cpu"].config
@@ -49,7 +45,7 @@ def start(width: int, images: ImageSet, batch_size: int) -> Run:
 
 def compare(width: int, batch_size: int, steps: int, rounds: int, progress: Progress = silent) -> dict[str, Any]:
     """Images a second of our step and of the usual loop, taking turns."""
-    images = random_images()
+    images = random_images(IMAGES, CLASSES, SIZE)
     run = start(width, images, batch_size)
 
     def ours() -> None:

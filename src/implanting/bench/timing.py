@@ -14,7 +14,7 @@ Work = Callable[[], object]
 FACTOR = 8
 """Over how much more work growth is shown."""
 
-PEAK = 2_000
+MATRIX = 2_000
 """Rows and columns of the matrices whose product is the machine's peak."""
 
 

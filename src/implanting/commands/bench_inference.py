@@ -7,7 +7,7 @@ import torch
 
 from implanting.bench import inference
 from implanting.bundled import IMAGENET
-from implanting.config import RunConfig, require
+from implanting.config import ThreadsConfig, require
 from implanting.console import print_table, show_progress
 from implanting.errors import ConfigError
 from implanting.networks import NETWORKS
@@ -31,8 +31,8 @@ LOST = {
 @dataclass(frozen=True)
 class Inference:
     """Classifying images: ours (batch norm and activations in the convolutions, small batches) against the same network
-    in eager NCHW and, where `implanting[export]` is installed, against onnxruntime; then a folder of 12-megapixel JPEGs
-    from decoding to answers, against decoding alone and the network alone.
+    in eager NCHW and, where the packages for `implanting export` are installed, against onnxruntime; then a folder of
+    12-megapixel JPEGs from decoding to answers, against decoding alone and the network alone.
     """
 
     networks: tuple[str, ...] = ("resnet12", IMAGENET)
@@ -47,7 +47,7 @@ class Inference:
     """Turns of each contestant, after one to warm up."""
     json: bool = False
     """End with one JSON document on stdout."""
-    run: RunConfig = field(default_factory=RunConfig)
+    run: ThreadsConfig = field(default_factory=ThreadsConfig)
 
     def __call__(self) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         """A row for each network, and one for each network and the folder."""

@@ -43,7 +43,7 @@ class Evaluate:
     split: str = "test"
     """Its classes: test, val or train."""
     splits: str | None = None
-    """Class lists for data that comes unsplit: fc100, cifar-fs, or a JSON or csv FILE; default: as for the base."""
+    """Class lists for unsplit data: fc100, cifar-fs, miniimagenet, or a JSON or csv FILE; default: as for the base."""
     way: int = TaskConfig.way
     """Classes of a task."""
     shot: tuple[int, ...] = (1, 5, 10)

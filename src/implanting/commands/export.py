@@ -15,7 +15,7 @@ from implanting import __version__
 from implanting.checkpoint import write_atomically
 from implanting.classifier import ImageClassifier, decoded
 from implanting.commands.parsing import parse
-from implanting.config import RunConfig
+from implanting.config import ThreadsConfig
 from implanting.console import print_document, print_text, say
 from implanting.distributed import set_threads
 from implanting.errors import ConfigError
@@ -41,7 +41,7 @@ class Export:
     """The base network of a slim classifier, where it is not found by name."""
     json: bool = False
     """End with one JSON document on stdout."""
-    run: RunConfig = field(default_factory=RunConfig)
+    run: ThreadsConfig = field(default_factory=ThreadsConfig)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str]) -> int:
     check_place(out)
     set_threads(command.run.threads)
     began = time.monotonic()
-    classifier = ImageClassifier.load(command.file, base=command.base)
+    classifier = ImageClassifier.load(command.file, base=command.base, device="cpu")  # where a graph is traced
     content = onnx_bytes(classifier, command.heat_map)
     agreement = checked(command, classifier, content)
     write_atomically(out, content)
@@ -71,7 +71,7 @@ def check_place(path: Path) -> None:
 def checked(command: Export, classifier: ImageClassifier, content: bytes) -> Agreement | None:
     """What onnxruntime says of the images named, or of photos that are at hand; None where it is missing."""
     if not installed(RUNTIME):
-        say("the graph is not checked, since onnxruntime is not installed: pip install 'implanting[export]'")
+        say(f"the graph is not checked, since onnxruntime is not installed: pip install {RUNTIME}")
         return None
     images = sample_photos(classifier.size_)
     if command.check:

@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
         raise ConfigError(f"--report {command.report}: the name of a report ends in .html")
     set_threads(command.run.threads)
     began = time.monotonic()
-    classifier = ImageClassifier.load(command.file, base=command.base)
+    classifier = ImageClassifier.load(command.file, base=command.base, device=command.run.device)
     found = inspect_folder(command.labelled, skip_bad=command.skip_bad, progress=show_progress)
     for remark in found.remarks():
         say(f"{command.labelled}: {remark}")

@@ -70,14 +70,16 @@ def draw_row(
     figure: "Figure", panels: Sequence[Panel], limits: Limits, scale_label: str, corner: tuple[float, float] = (0, 0)
 ) -> None:
     """Draw the row with its lower left corner at a place of a figure."""
-    cell, row, *_ = row_size(panels)
+    size = row_size(panels)
     left, bottom = corner[0] + GAP, corner[1] + GAP
     for number, panel in enumerate(panels):
         height, width = (side / DPI for side in panel.picture.shape[:2])
-        middle, centre = left + number * (cell + GAP) + cell / 2, bottom + row / 2
+        middle, centre = left + number * (size.cell + GAP) + size.cell / 2, bottom + size.row / 2
         axes = place(figure, middle - width / 2, centre - height / 2, width, height)
-        show(axes, panel.picture, title(panel, cell))
-    draw_scale(place(figure, left + len(panels) * (cell + GAP), bottom, SCALE_WIDTH, row), limits, scale_label)
+        show(axes, panel.picture, title(panel, size.cell))
+    draw_scale(
+        place(figure, left + len(panels) * (size.cell + GAP), bottom, SCALE_WIDTH, size.row), limits, scale_label
+    )
 
 
 def title(panel: Panel, width: float) -> Title:

@@ -23,7 +23,7 @@ from implanting.reproduce.settings import (
     SupportPooling,
     paper_implants,
 )
-from implanting.reproduce.tables import Figure
+from implanting.reproduce.tables import PrintedAccuracy
 from implanting.results import Estimate, Result
 
 SHOTS = (1, 5, 10)
@@ -96,7 +96,7 @@ class Decision:
         return Verdict.HELD if verdicts == {Verdict.HELD} else Verdict.NOT_DECIDED
 
 
-def decide(results: Mapping[Setting, Result], figures: Mapping[Setting, Figure]) -> list[Decision]:
+def decide(results: Mapping[Setting, Result], figures: Mapping[Setting, PrintedAccuracy]) -> list[Decision]:
     """A decision on each claim of which both sides of a comparison were measured."""
     decisions = [
         Decision(claim, tuple(find(comparison, results, figures) for comparison in decidable(claim, results)))
@@ -110,7 +110,9 @@ def decidable(claim: Claim, results: Mapping[Setting, Result]) -> list[Compariso
     return [comparison for comparison in claim.comparisons if {comparison.better, comparison.worse} <= results.keys()]
 
 
-def find(comparison: Comparison, results: Mapping[Setting, Result], figures: Mapping[Setting, Figure]) -> Finding:
+def find(
+    comparison: Comparison, results: Mapping[Setting, Result], figures: Mapping[Setting, PrintedAccuracy]
+) -> Finding:
     """One comparison on the tasks that both sides have seen."""
     better, worse = comparison.better, comparison.worse
     both_known = {better, worse} <= figures.keys()

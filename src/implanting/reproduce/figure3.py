@@ -18,9 +18,9 @@ from implanting.base import BaseNetwork
 from implanting.config import TaskConfig
 from implanting.datasets import ImageSet
 from implanting.errors import ConfigError
-from implanting.heatmap import MapKind, similarity_maps, softmax_maps
+from implanting.heatmap import similarity_maps
 from implanting.progress import Progress, silent
-from implanting.reproduce.figure3_candidates import Candidates, Margins, View, view
+from implanting.reproduce.figure3_candidates import Candidates, Margins, Seen, see
 from implanting.tasks import Tasks, draw_tasks
 
 TASKS = TaskConfig(tasks=20)
@@ -87,7 +87,6 @@ class Figure3:
 
     rows: dict[str, list[Example]]
     caption: str
-    kind: MapKind
 
 
 def figure3(
@@ -96,17 +95,16 @@ def figure3(
     novel: ImageSet,
     base_images: ImageSet | None = None,
     tasks: TaskConfig = TASKS,
-    kind: MapKind = "similarity",
     progress: Progress = silent,
 ) -> Figure3:
     """Pick the examples and compute their maps; without images of base classes their row is left out."""
     check_networks(pooling, dense, base_images)
     rows: dict[str, list[Example]] = {}
     if base_images is not None:
-        rows |= pick_rows(Candidates.base(base_images), None, (pooling, dense), BASE_ROWS, kind, progress)
+        rows |= pick_rows(Candidates.base(base_images), None, (pooling, dense), BASE_ROWS, progress)
     drawn = draw_tasks(novel, tasks)
-    rows |= pick_rows(Candidates.novel(novel, drawn), drawn, (pooling, dense), NOVEL_ROWS, kind, progress)
-    return Figure3(rows, describe(novel, base_images, tasks, kind), kind)
+    rows |= pick_rows(Candidates.novel(novel, drawn), drawn, (pooling, dense), NOVEL_ROWS, progress)
+    return Figure3(rows, describe(novel, base_images, tasks))
 
 
 def pick_rows(
@@ -114,16 +112,15 @@ def pick_rows(
     tasks: Tasks | None,
     networks: tuple[BaseNetwork, BaseNetwork],
     rules: dict[str, Rule],
-    kind: MapKind,
     progress: Progress,
 ) -> dict[str, list[Example]]:
     """The examples of each rule."""
-    pooling, dense = (view(base, candidates, tasks, progress) for base in networks)
+    pooling, dense = (see(base, candidates, tasks, progress) for base in networks)
     margins = pooling.margins(candidates.truth), dense.margins(candidates.truth)
     rows = {}
     for name, rule in rules.items():
         chosen = pick(rule(*margins), candidates.image_set.labels[candidates.images], EXAMPLES)
-        rows[name] = [example(candidates, number, pooling, dense, kind) for number in chosen]
+        rows[name] = [example(candidates, number, pooling, dense) for number in chosen]
     return rows
 
 
@@ -137,34 +134,32 @@ def pick(worth: Margins, classes: Int[Tensor, " candidate"], count: int) -> list
     return list(best.values())
 
 
-def example(candidates: Candidates, number: int, pooling: View, dense: View, kind: MapKind) -> Example:
+def example(candidates: Candidates, number: int, pooling: Seen, dense: Seen) -> Example:
     """One candidate with both networks' maps of its true class."""
     truth = int(candidates.truth[number])
-    seen = [sight(one, candidates, number, truth, kind) for one in (pooling, dense)]
+    sights = [sight(one, candidates, number, truth) for one in (pooling, dense)]
     image = candidates.image_set.images[candidates.images[number]].numpy()
-    return Example(image, candidates.name(number, truth), *seen)
+    return Example(image, candidates.name(number, truth), *sights)
 
 
-def sight(seen: View, candidates: Candidates, number: int, truth: int, kind: MapKind) -> Sight:
+def sight(seen: Seen, candidates: Candidates, number: int, truth: int) -> Sight:
     """One network's map of the true class, its probability and the network's answer."""
     phi, vectors = seen.phi[number], seen.vectors[candidates.task[number]]
     size = seen.base.network.map_size(*candidates.image_set.images.shape[1:3])
-    maps = (
-        similarity_maps(phi, vectors, size) if kind == "similarity" else softmax_maps(phi, vectors, seen.base.tau, size)
-    )
+    maps = similarity_maps(phi, vectors, size)
     given = seen.probabilities[number]
     return Sight(maps[truth].numpy(), float(given[truth]), candidates.name(number, int(given.argmax())))
 
 
-def describe(novel: ImageSet, base_images: ImageSet | None, tasks: TaskConfig, kind: MapKind) -> str:
+def describe(novel: ImageSet, base_images: ImageSet | None, tasks: TaskConfig) -> str:
     """The caption: what is shown and how the examples were picked."""
-    scores = {"similarity": "cosine of each location with", "softmax": "softmax at each location (eq. dc-map) of"}[kind]
     base = "" if base_images is None else f"; base: {len(base_images)} images of {base_images.name}, by class weights"
     return (
-        f"Maps: {scores} the true class; red is high; one colour scale for the two maps of an example. Above each map: "
-        "the network's answer where it is wrong, and its probability of the true class. Picked by rule, not by eye: "
-        "margin = probability of the true class less the largest other one; both right: the largest smaller margin; "
-        "one better: it is right, the other wrong, the largest difference of margins; no class twice in a row. "
+        "Maps: cosine of each location with the true class; red is high; one colour scale for the two maps of an "
+        "example. Above each map: the network's answer where it is wrong, and its probability of the true class. "
+        "Picked by rule, not by eye: margin = probability of the true class less the largest other one; both right: "
+        "the largest smaller margin; one better: it is right, the other wrong, the largest difference of margins; no "
+        "class twice in a row. "
         f"Novel: {tasks.tasks * tasks.way * tasks.queries} queries of tasks 0 to {tasks.tasks - 1} (seed {tasks.seed}, "
         f"{tasks.way}-way {tasks.shot}-shot) of {novel.name}, by prototypes{base}."
     )

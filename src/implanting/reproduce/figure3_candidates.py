@@ -50,7 +50,7 @@ class Candidates:
 
 
 @dataclass(frozen=True)
-class View:
+class Seen:
     """The candidates as one network sees them."""
 
     base: BaseNetwork
@@ -66,7 +66,7 @@ class View:
 
 
 @torch.inference_mode()
-def view(base: BaseNetwork, candidates: Candidates, tasks: Tasks | None, progress: Progress) -> View:
+def see(base: BaseNetwork, candidates: Candidates, tasks: Tasks | None, progress: Progress) -> Seen:
     """Each candidate's probabilities among the classes of its task, or among the base classes."""
     classify = prototype_classifier(base.pooling, base.tau, InferenceConfig())
     phi, support = embed_used(base, candidates, tasks, progress)
@@ -79,7 +79,7 @@ def view(base: BaseNetwork, candidates: Candidates, tasks: Tasks | None, progres
         probabilities(scaled_cosine(pool(part, classify.query_pooling), vectors[task], base.tau))
         for task, part in enumerate(phi.split(torch.bincount(candidates.task).tolist()))
     ]
-    return View(base, phi, vectors, torch.cat(given))
+    return Seen(base, phi, vectors, torch.cat(given))
 
 
 def embed_used(

@@ -40,7 +40,8 @@ def draw(found: Figure3) -> "Figure":
 
     drawn = {name: [_prepared(one) for one in examples] for name, examples in found.rows.items()}
     sizes = [row_size(pictures) for row in drawn.values() for pictures, _ in row]
-    width, height = (max((size[part] for size in sizes), default=2 * NARROWEST) for part in (2, 3))
+    width = max((size.width for size in sizes), default=2 * NARROWEST)
+    height = max((size.height for size in sizes), default=2 * NARROWEST)
     across = ROW_LABEL + EXAMPLES * width
     text = textwrap.wrap(found.caption, int((across - 2 * GAP) / LETTER * 9 / SMALL))
     below = LINE * len(text) + 2 * GAP
@@ -53,7 +54,7 @@ def draw(found: Figure3) -> "Figure":
             ROW_LABEL / 2 / across, (bottom + GAP + NARROWEST / 2) / up, name, rotation=90, ha="center", va="center"
         )
         for column, (pictures, limits) in enumerate(row):
-            draw_row(figure, pictures, limits, SCALE_LABELS[found.kind], (ROW_LABEL + column * width, bottom))
+            draw_row(figure, pictures, limits, SCALE_LABELS["similarity"], (ROW_LABEL + column * width, bottom))
         if len(row) < EXAMPLES:
             blank = (ROW_LABEL + (len(row) + 0.5) * width) / across, (bottom + height / 2) / up
             figure.text(*blank, f"{len(row)} found", fontsize=SMALL, ha="center", va="center")

@@ -22,7 +22,7 @@ from implanting.reproduce.settings import (
     SupportPooling,
     paper_implants,
 )
-from implanting.reproduce.tables import Cell, Figure, Row, Table
+from implanting.reproduce.tables import Cell, PrintedAccuracy, Row, Table
 
 IMPLANT_TASKS = 5_000
 """Tasks of a cell with implants, at most; other cells of the paper have 10,000."""
@@ -50,7 +50,7 @@ def by_shot(
     """A row of a method at several numbers of shots."""
     support, query = POOLINGS[poolings]
     cells = {
-        f"{shot}-shot": Cell(Setting(stage1, shot, support, query, implants=implants), Figure(*figure))
+        f"{shot}-shot": Cell(Setting(stage1, shot, support, query, implants=implants), PrintedAccuracy(*figure))
         for shot, figure in figures.items()
     }
     return Row(f"{title} ({poolings})", cells)
@@ -60,7 +60,7 @@ def by_pooling(stage1: Stage1, classes: Classes, *figures: Printed) -> Row:
     """A row of Table 2: one base network on some classes, its test pooling in every combination."""
     cells = {}
     for place, (column, (support, query)) in enumerate(POOLINGS.items()):
-        figure = Figure(*figures[place]) if figures else None
+        figure = PrintedAccuracy(*figures[place]) if figures else None
         cells[column] = Cell(Setting(stage1, 5, support, query, classes), figure)
     return Row(f"{SHORT[stage1.pooling]}, {classes} classes", cells)
 
@@ -69,7 +69,7 @@ def by_query(support: SupportPooling, query: QueryPooling, *figures: Printed) ->
     """A row of Table 3: implants trained with some pooling, tested with GAP supports and each query pooling."""
     implants = paper_implants(support, query)
     cells = {
-        column: Cell(Setting(RESNET_DC, 5, "gap", test, implants=implants), Figure(*figure))
+        column: Cell(Setting(RESNET_DC, 5, "gap", test, implants=implants), PrintedAccuracy(*figure))
         for (column, test), figure in zip(QUERIES.items(), figures, strict=True)
     }
     return Row(f"DC + IMP, stage 2 {SHORT[support]}/{SHORT[query]}", cells)
@@ -77,7 +77,9 @@ def by_query(support: SupportPooling, query: QueryPooling, *figures: Printed) ->
 
 def reported(title: str, figures: Mapping[int, Printed]) -> Row:
     """A row that the paper reports from the literature."""
-    return Row(title, {f"{shot}-shot": Cell(None, Figure(*figure)) for shot, figure in figures.items()}, "literature")
+    return Row(
+        title, {f"{shot}-shot": Cell(None, PrintedAccuracy(*figure)) for shot, figure in figures.items()}, "literature"
+    )
 
 
 TABLE_1 = Table(

@@ -13,7 +13,7 @@ DataName = Literal["miniImageNet", "FC100"]
 
 
 @dataclass(frozen=True)
-class Figure:
+class PrintedAccuracy:
     """An accuracy as the paper prints it, in per cent; not every interval was reported."""
 
     mean: float
@@ -29,7 +29,7 @@ class Cell:
 
     setting: Setting | None = None
     """The experiment; None for what is only reported from the literature."""
-    figure: Figure | None = None
+    figure: PrintedAccuracy | None = None
     """The paper's figure; None where it gives none."""
 
 
@@ -70,7 +70,7 @@ class Table:
                 found.setdefault(cell.setting.stage1, {})[cell.setting] = None
         return {stage1: list(settings) for stage1, settings in found.items()}
 
-    def figures(self) -> dict[Setting, Figure]:
+    def figures(self) -> dict[Setting, PrintedAccuracy]:
         """The paper's figure of each experiment that has one."""
         return {cell.setting: cell.figure for cell in self.cells() if cell.setting and cell.figure}
 

@@ -5,7 +5,7 @@ from implanting.config import TaskConfig
 from implanting.reproduce.claims import CLAIMS, Verdict, decide
 from implanting.reproduce.paper import TABLES
 from implanting.reproduce.settings import RESNET_DC, RESNET_GAP, Setting, paper_implants
-from implanting.reproduce.tables import Figure
+from implanting.reproduce.tables import PrintedAccuracy
 from implanting.results import Result
 
 GAP, DC = Setting(RESNET_GAP, 5, "gap", "gap"), Setting(RESNET_DC, 5, "gap", "dense")
@@ -25,7 +25,9 @@ def result(*per_task: float, shot: int = 5) -> Result:
     ],
 )
 def test_the_paired_interval_decides(dense, verdict):
-    (decision,) = decide({GAP: result(0.6, 0.7, 0.8), DC: result(*dense)}, {GAP: Figure(76.40), DC: Figure(78.95)})
+    (decision,) = decide(
+        {GAP: result(0.6, 0.7, 0.8), DC: result(*dense)}, {GAP: PrintedAccuracy(76.40), DC: PrintedAccuracy(78.95)}
+    )
     assert decision.claim.number == 1
     (finding,) = decision.findings
     assert decision.verdict == finding.verdict == verdict

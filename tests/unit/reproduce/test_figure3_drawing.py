@@ -15,7 +15,7 @@ def example(name: str, pooling_answer: str) -> Example:
 @pytest.fixture
 def found() -> Figure3:
     rows = {"first": [example("oak", "oak"), example("elm $x", "ash")], "second": [example("fir", "ash")], "third": []}
-    return Figure3(rows, "A rule of some length. " * 12, "similarity")
+    return Figure3(rows, "A rule of some length. " * 12)
 
 
 def test_each_example_has_three_pictures_and_a_scale(found):
@@ -53,4 +53,4 @@ def test_it_is_written_by_the_ending_of_its_name(found, tmp_path):
 
 
 def test_nothing_at_all_is_a_figure_too():
-    assert draw(Figure3({"first": []}, "none", "similarity")).axes == []
+    assert draw(Figure3({"first": []}, "none")).axes == []

@@ -1,0 +1,31 @@
+"""What is measured on: images of noise and networks with fresh weights.
+
+What an image shows and what a network has learned make no difference to the speed.
+"""
+
+import torch
+from jaxtyping import UInt8
+from torch import Tensor
+
+from implanting.config import NetworkConfig, PretrainConfig
+from implanting.datasets import ImageSet
+from implanting.networks import Network
+from implanting.trained import build
+
+
+def fresh_network(architecture: NetworkConfig, size: int) -> Network:
+    """A frozen network for square images."""
+    network, _ = build(PretrainConfig(architecture=architecture, iterations=1), 2, (size, size))
+    return network.eval().requires_grad_(False)
+
+
+def random_pixels(count: int, size: int, seed: int = 0) -> UInt8[Tensor, "{count} {size} {size} 3"]:
+    """Square images."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(0, 256, (count, size, size, 3), dtype=torch.uint8, generator=generator)
+
+
+def random_images(count: int, classes: int, size: int = 1) -> ImageSet:
+    """As many images of each class, of one pixel where only their labels count."""
+    names = tuple(str(number) for number in range(classes))
+    return ImageSet(random_pixels(count, size), torch.arange(count) % classes, names, "noise", "as stored")
