@@ -12,10 +12,11 @@ from pathlib import Path
 from jaxtyping import Float
 from torch import Tensor
 
-from implanting.activations import Activations, compute_activations
+from implanting.activations import DESCRIPTION, Activations, compute_activations
 from implanting.base import BaseNetwork
 from implanting.config import ImplantConfig, InferenceConfig
 from implanting.datasets import ImageSet
+from implanting.errors import ConfigError
 from implanting.fitting import fitting_of
 from implanting.methods import DecidedMethod, Method
 from implanting.methods.by_implants import implant_method
@@ -66,6 +67,18 @@ def can_decide(shot: int, config: ImplantConfig) -> bool:
     return kept > 0 and can_adapt(kept, config)
 
 
+def require_fit(base: BaseNetwork, image_set: ImageSet) -> None:
+    """Images must leave the network a location and, where each has prototypes of its own, as many as in training."""
+    height, width = image_set.images.shape[1:3]
+    found = base.map_size(height, width)
+    if base.pooling == "flatten" and found != (trained := base.map_size(*base.image_size)):
+        raise ConfigError(
+            f"{image_set.name} has images of {width} x {height} px, {found[1]} x {found[0]} locations; {base.name} was "
+            f"trained with flatten on {trained[1]} x {trained[0]} and can be tested on no other number: read the data "
+            f"with image_size={base.image_size[0]}"
+        )
+
+
 class Comparison:
     """The methods of some approaches on one image set; what they read is computed when it is first needed, and once."""
 
@@ -88,21 +101,36 @@ class Comparison:
         self.cache = cache
         self.progress = progress
         self.methods: dict[Approach, Method] = {}
+        require_fit(base, image_set)
         for approach in approaches:
             if approach.implants is not None:
                 fitting_of(base, approach.pooling, approach.implants).require_implants()
 
+    @property
+    def implants(self) -> bool:
+        """Whether any of the approaches trains implants."""
+        return any(approach.implants is not None for approach in self.approaches)
+
+    @cached_property
+    def seen(self) -> ImageSet:
+        """The images, then as many other views of them as are read."""
+        return add_views(self.image_set, max(approach.views for approach in self.approaches))
+
+    def check_cache(self) -> None:
+        """Refuse a cache that is there and is not of this base and these images; nothing is computed."""
+        if self.implants and self.cache is not None and (self.cache / DESCRIPTION).exists():
+            compute_activations(self.base, self.seen, half=self.half, cache=self.cache)
+
     @cached_property
     def activations(self) -> Activations:
         """What implants read of the images, then of other views of them; and phi."""
-        seen = add_views(self.image_set, max(approach.views for approach in self.approaches))
-        return compute_activations(self.base, seen, half=self.half, cache=self.cache, progress=self.progress)
+        return compute_activations(self.base, self.seen, half=self.half, cache=self.cache, progress=self.progress)
 
     @cached_property
     def phi(self) -> Float[Tensor, "row location dim"]:
         """phi of the images, then of the other views of them that prototypes average."""
         views = max(approach.pooling.support_views for approach in self.approaches)
-        if any(approach.implants is not None for approach in self.approaches):
+        if self.implants:
             return self.activations.phi[: views * len(self.image_set)].float()
         return self.base.embed(add_views(self.image_set, views).images, self.progress)
 

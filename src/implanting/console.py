@@ -127,7 +127,7 @@ def describe(row: Mapping[str, Any]) -> str:
     """A result's row in words, as far as it tells: `47.11 ± 0.70 % (5-way 5-shot, 500 tasks)`."""
     interval = "" if row.get("interval") is None else f" ± {100 * row['interval']:.2f}"
     shape = [f"{row['way']}-way {row['shot']}-shot"] if {"way", "shot"} <= row.keys() else []
-    tasks = [f"{row['tasks']} tasks"] if "tasks" in row else []
+    tasks = [f"{row['tasks']} task{'s' * (row['tasks'] != 1)}"] if "tasks" in row else []
     told = f" ({', '.join(shape + tasks)})" if shape or tasks else ""
     return f"{100 * row['mean']:.2f}{interval} %{told}"
 
@@ -166,7 +166,7 @@ def print_text(text: str) -> None:
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> None:
     """A table on stdout."""
-    table = Table(title=Text(title), title_justify="left", show_header=any(columns))
+    table = Table(show_header=any(columns))
     for number, column in enumerate(columns):
         justify: Literal["left", "right"] = "right" if number and len(columns) > 2 else "left"
         table.add_column(column, justify=justify, overflow="fold")  # a name that is cut off is no name
@@ -174,6 +174,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
         table.add_row(*(Text(cell) for cell in row))
     if rank() == 0:
         console = Console()
+        console.print(Text(title, style="table.title"), soft_wrap=True)  # else it would be cut to the table's width
         console.print(table)
         if caption:
             console.print(Text(caption))

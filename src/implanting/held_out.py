@@ -18,7 +18,8 @@ def held_out_images(described: BaseDescription, read: Callable[[str], ImageSet])
         trained = read("train")
         if trained.fingerprint != described.data_fingerprint:
             raise ConfigError(
-                f"{trained.name} is not the data that the base was trained on ({described.data_name}): name that data"
+                f"{trained.name} is not the data that the base was trained on ({described.data_name}): "
+                f"{difference(trained, described)}; name that data"
             )
         return trained.subset(torch.tensor(described.held_out))
     extra = extra_images(described.class_names, read)
@@ -28,6 +29,16 @@ def held_out_images(described: BaseDescription, read: Callable[[str], ImageSet])
             "train with --hold-out 100"
         )
     return extra
+
+
+def difference(found: ImageSet, described: BaseDescription) -> str:
+    """How data of perhaps the same name differs from what was trained on, as far as the base tells."""
+    if found.class_names != described.class_names:
+        return f"its {len(found.class_names)} classes are not the base's {len(described.class_names)}"
+    (height, width), trained = found.images.shape[1:3], described.image_size
+    if (height, width) != trained:
+        return f"its images have {width} x {height} px, the base's had {trained[1]} x {trained[0]}"
+    return f"the same classes, other images (fingerprint {found.fingerprint[:8]}, not {described.data_fingerprint[:8]})"
 
 
 def extra_images(base_classes: tuple[str, ...], read: Callable[[str], ImageSet]) -> ImageSet | None:

@@ -30,12 +30,21 @@ class Estimate:
         deviation = values.std(ddof=1) if len(values) > 1 else float("nan")
         return cls(float(values.mean()), float(1.96 * deviation / np.sqrt(len(values))), len(values))
 
+    @property
+    def known_interval(self) -> float | None:
+        """The interval, as JSON may have it: None for a single task."""
+        return None if math.isnan(self.interval) else self.interval
+
     def __str__(self) -> str:
-        return f"{100 * self.mean:.2f} ± {100 * self.interval:.2f}"
+        return f"{100 * self.mean:.2f}{self._plus_minus}"
 
     def signed(self) -> str:
         """As a difference: with its sign."""
-        return f"{100 * self.mean:+.2f} ± {100 * self.interval:.2f}"
+        return f"{100 * self.mean:+.2f}{self._plus_minus}"
+
+    @property
+    def _plus_minus(self) -> str:
+        return "" if math.isnan(self.interval) else f" ± {100 * self.interval:.2f}"
 
 
 @dataclass(frozen=True)
@@ -73,9 +82,9 @@ class Result:
 
     def row(self) -> dict[str, Any]:
         """As a row of a JSON document; the interval of a single task is null."""
-        interval = None if math.isnan(self.interval) else self.interval
+        estimate = self.estimate
         shape = {"method": self.method, "way": self.config.way, "shot": self.config.shot}
-        return {**shape, "mean": self.mean, "interval": interval, "tasks": self.config.tasks}
+        return {**shape, "mean": estimate.mean, "interval": estimate.known_interval, "tasks": self.config.tasks}
 
     def gain_over(self, other: "Result") -> Estimate:
         """The paired difference to another method on the tasks that both have seen.

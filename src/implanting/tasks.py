@@ -6,7 +6,6 @@ numbers are hashes of (seed, task, class, image), so any slice of the tasks can 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -15,7 +14,7 @@ from torch import Tensor
 
 from implanting.config import TaskConfig
 from implanting.datasets import ImageSet
-from implanting.errors import ConfigError, DataError
+from implanting.errors import DataError
 
 CHUNK = 500
 """Tasks drawn at once; bounds the memory of the random keys."""
@@ -50,25 +49,43 @@ def mix(state: UInt64[np.ndarray, "..."]) -> UInt64[np.ndarray, "..."]:
 
 def draw_tasks(image_set: ImageSet, config: TaskConfig) -> Tasks:
     """Tasks 0, 1, ... of a seed: `way` classes each, then disjoint supports and queries of each class."""
+    check_sizes(image_set, config)
+    classes, images = draw_images(image_set, config, config.shot + config.queries)
+    return tasks_of(image_set, classes, images[..., : config.shot], images[..., config.shot :])
+
+
+def draw_queries(image_set: ImageSet, config: TaskConfig) -> Tasks:
+    """Tasks of classes that need no supports: the queries of the 1-shot tasks of the same seed.
+
+    So a class gives up the image that would be its support, unless it has no other to spare.
+    """
+    check_queries(image_set, config)
+    classes, images = draw_images(image_set, config, 1 + config.queries)
+    all_needed = torch.bincount(image_set.labels)[classes] == config.queries
+    last = torch.where(all_needed, images[..., 0], images[..., -1])
+    query = torch.cat([images[..., 1:-1], last[..., None]], dim=-1)
+    return tasks_of(image_set, classes, query[..., :0], query)
+
+
+def tasks_of(image_set: ImageSet, classes: Tensor, support: Tensor, query: Tensor) -> Tasks:
+    """All tasks of a seed up to some number."""
+    return Tasks(image_set.fingerprint, torch.arange(len(classes)), classes, support, query)
+
+
+def draw_images(
+    image_set: ImageSet, config: TaskConfig, images: int
+) -> tuple[Int[Tensor, "task way"], Int[Tensor, "task way {images}"]]:
+    """The classes of each task and so many images of each; where a class has one less, the last is none of its own."""
     indices_by_class = image_set.indices_by_class()
-    check_sizes(indices_by_class, image_set.class_names, config)
     sizes = np.array([len(indices) for indices in indices_by_class])
-    table = np.zeros((len(sizes), sizes.max()), dtype=np.int64)
+    table = np.zeros((len(sizes), max(sizes.max(), images)), dtype=np.int64)
     for row, indices in zip(table, indices_by_class, strict=True):
         row[: len(indices)] = indices.numpy()
     starts = range(0, config.tasks, CHUNK)
     numbers = [np.arange(start, min(start + CHUNK, config.tasks), dtype=np.uint64) for start in starts]
-    drawn = [
-        draw_chunk(table, sizes, chunk, config.way, config.shot + config.queries, config.seed) for chunk in numbers
-    ]
-    classes, images = (torch.from_numpy(np.concatenate(parts)) for parts in zip(*drawn, strict=True))
-    return Tasks(
-        image_set.fingerprint,
-        torch.arange(config.tasks),
-        classes,
-        images[..., : config.shot],
-        images[..., config.shot :],
-    )
+    drawn = [draw_chunk(table, sizes, chunk, config.way, images, config.seed) for chunk in numbers]
+    classes, chosen = (torch.from_numpy(np.concatenate(parts)) for parts in zip(*drawn, strict=True))
+    return classes, chosen
 
 
 def draw_chunk(
@@ -89,29 +106,45 @@ def draw_chunk(
     return classes, table[classes[..., None], chosen]
 
 
-def check_sizes(indices_by_class: list[Tensor], class_names: tuple[str, ...], config: TaskConfig) -> None:
+def check_sizes(image_set: ImageSet, config: TaskConfig) -> None:
     """Every class must be able to serve in every task."""
-    way, shot, queries = config.way, config.shot, config.queries
-    if way > len(indices_by_class):
-        raise DataError(
-            f"{way}-way tasks need {way} classes; found {len(indices_by_class)}: lower --way or add classes"
-        )
-    for name, indices in zip(class_names, indices_by_class, strict=True):
-        if (missing := shot + queries - len(indices)) > 0:
+    shot, queries = config.shot, config.queries
+    check_way(image_set, config.way)
+    for name, found in counts(image_set):
+        if (missing := shot + queries - found) > 0:
             raise DataError(
-                f"class '{name}' has {len(indices)} images; {shot}-shot with {queries} queries needs {shot + queries}: "
+                f"class '{name}' has {found} images; {shot}-shot with {queries} queries needs {shot + queries}: "
                 f"lower --shot or --queries, or add {missing}"
             )
 
 
-def save_tasks(path: Path, image_set: ImageSet, cells: Sequence[tuple[Tasks, TaskConfig]]) -> None:
-    """Write tasks for other code: arrays `support_5`, `query_5`, `classes_5` for 5 shots and so on, and the classes."""
+def check_queries(image_set: ImageSet, config: TaskConfig) -> None:
+    """The same for base classes, of which no supports are drawn."""
+    check_way(image_set, config.way)
+    for name, found in counts(image_set):
+        if found < config.queries:
+            raise DataError(
+                f"base class '{name}' has {found} images that were not trained on; {config.queries} queries need "
+                f"{config.queries}: lower --queries, or train the base with --hold-out {config.queries}"
+            )
+
+
+def check_way(image_set: ImageSet, way: int) -> None:
+    """There must be enough classes."""
+    if way > (found := len(image_set.class_names)):
+        raise DataError(f"{way}-way tasks need {way} classes; found {found}: lower --way or add classes")
+
+
+def counts(image_set: ImageSet) -> list[tuple[str, int]]:
+    """The images of each class."""
+    found = torch.bincount(image_set.labels, minlength=len(image_set.class_names)).tolist()
+    return list(zip(image_set.class_names, found, strict=True))
+
+
+def arrays_of(image_set: ImageSet, cells: Sequence[tuple[Tasks, TaskConfig]]) -> dict[str, np.ndarray]:
+    """Tasks for other code: `support_5`, `query_5`, `classes_5` for 5 shots and so on, and the classes."""
     arrays: dict[str, np.ndarray] = {"class_names": np.array(image_set.class_names), "labels": image_set.labels.numpy()}
     for tasks, config in cells:
         for name in ("support", "query", "classes"):
             arrays[f"{name}_{config.shot}"] = getattr(tasks, name).numpy()
-    try:
-        with path.open("wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **arrays)
-    except OSError as error:
-        raise ConfigError(f"--save-tasks {path} cannot be written ({error.strerror}): choose another place") from error
+    return arrays

@@ -29,6 +29,8 @@ class ImageSet:
     """The rule by which the images were resized."""
     skipped: int = 0
     """Files in the class folders that are not images."""
+    stored_size: tuple[int, int] | None = None
+    """Height and width of the first image as it was stored, where that is known."""
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -19,6 +19,7 @@ from implanting.datasets.image_set import ImageSet
 from implanting.datasets.splits import check_lists
 from implanting.errors import DataError
 from implanting.images import decode_all, resize_all
+from implanting.images.decoding import stored_size
 from implanting.progress import Progress
 
 SplitReaders = Mapping[str, Callable[[], ImageSet]]
@@ -63,7 +64,7 @@ def _read(name: str, listing: Listing, options: Options) -> ImageSet:
     _check_present(name, listing, paths)
     labels = torch.repeat_interleave(torch.tensor([len(listing.classes[label]) for label in names]))
     images, resizing = decode_all(paths, options.image_size, options.progress, options.budget)
-    return ImageSet(images, labels, tuple(names), name, resizing, listing.skipped)
+    return ImageSet(images, labels, tuple(names), name, resizing, listing.skipped, stored_size(paths[0]))
 
 
 def _check_present(name: str, listing: Listing, paths: Sequence[Path]) -> None:
@@ -92,4 +93,5 @@ def set_of_arrays(
     ids, labels = np.unique(np.asarray(class_ids), return_inverse=True)
     class_names = tuple(str(names.get(class_id, class_id)) for class_id in ids.tolist())
     tensor, resizing = resize_all(images, options.image_size, options.progress, options.budget)
-    return ImageSet(tensor, torch.from_numpy(labels.astype(np.int64)), class_names, name, resizing)
+    numbers = torch.from_numpy(labels.astype(np.int64))
+    return ImageSet(tensor, numbers, class_names, name, resizing, stored_size=images.shape[1:3])

@@ -4,13 +4,9 @@ import dataclasses
 from collections.abc import Sequence
 from functools import cached_property
 
-from jaxtyping import Float
-from torch import Tensor
-
 from implanting.comparison import Comparison
-from implanting.evaluation import evaluate_poolings, evaluate_tasks
+from implanting.evaluation import KnownClasses, evaluate_poolings, evaluate_tasks
 from implanting.methods import ImplantMethod
-from implanting.methods.by_class_weights import base_class_method, joint_method
 from implanting.reproduce.settings import Setting
 from implanting.reproduce.trials import Trials
 from implanting.results import Result
@@ -26,9 +22,9 @@ class BaseTests:
         self.progress = comparison.progress
 
     @cached_property
-    def held_out_phi(self) -> Float[Tensor, "image location dim"]:
-        """phi of each held-out image of a base class."""
-        return self.base.embed(self.trials.known.images, self.progress)
+    def known(self) -> KnownClasses:
+        """The base classes."""
+        return KnownClasses(self.base, self.trials.known, self.trials.base_tasks, self.progress)
 
     def __call__(self, settings: Sequence[Setting]) -> list[Result]:
         """Results of settings that are tested together (`running.together`)."""
@@ -49,15 +45,10 @@ class BaseTests:
 
     def base_classes(self, settings: Sequence[Setting]) -> list[Result]:
         """Base classes by the class weights: supports make no difference."""
-        method = base_class_method(self.base, self.held_out_phi, settings[0].inference)
-        classes = len(self.trials.known.class_names)
-        result = evaluate_tasks(method, self.trials.base_tasks, self.trials.base_config, classes, self.progress)
+        result = self.known.alone(self.trials.config_of(settings[0]), settings[0].inference)
         return [dataclasses.replace(result, config=self.trials.config_of(setting)) for setting in settings]
 
     def both(self, setting: Setting) -> Result:
         """Base and novel classes together."""
-        config, trials = self.trials.config_of(setting), self.trials
-        phi = self.comparison.phi[: len(trials.novel)]
-        method = joint_method(self.base, phi, self.held_out_phi, trials.base_tasks, setting.inference)
-        classes = len(trials.known.class_names) + len(trials.novel.class_names)
-        return evaluate_tasks(method, trials.novel_tasks(config), config, classes, self.progress)
+        config = self.trials.config_of(setting)
+        return self.known.beside(self.comparison, self.trials.novel_tasks(config), config, setting.inference)

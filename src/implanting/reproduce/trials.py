@@ -9,7 +9,7 @@ from implanting.datasets import ImageSet
 from implanting.errors import ConfigError
 from implanting.reproduce.paper import IMPLANT_TASKS
 from implanting.reproduce.settings import Setting
-from implanting.tasks import Tasks, draw_tasks
+from implanting.tasks import Tasks, draw_queries, draw_tasks
 
 
 class Trials:
@@ -46,12 +46,7 @@ class Trials:
             raise ConfigError("tests on base classes need images of them that were not trained on: hold some out")
         return self.held_out
 
-    @property
-    def base_config(self) -> TaskConfig:
-        """Tasks of base classes need no supports; one shot is the least there is."""
-        return dataclasses.replace(self.config, shot=1)
-
     @cached_property
     def base_tasks(self) -> Tasks:
-        """As many queries of base classes as there are of novel ones."""
-        return draw_tasks(self.known, self.base_config)
+        """As many queries of base classes as there are of novel ones; they need no supports."""
+        return draw_queries(self.known, self.config)

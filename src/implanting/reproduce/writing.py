@@ -1,6 +1,5 @@
 """A table with its results as text, as Markdown and as rows of a JSON document."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -112,5 +111,4 @@ def json_claims(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
 
 def json_estimate(estimate: Estimate) -> dict[str, Any]:
     """A difference; one task has no interval."""
-    interval = None if math.isnan(estimate.interval) else estimate.interval
-    return {"difference": estimate.mean, "interval": interval, "tasks": estimate.tasks}
+    return {"difference": estimate.mean, "interval": estimate.known_interval, "tasks": estimate.tasks}
