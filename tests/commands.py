@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
 
 
-def write_fc100(folder: Path, classes: int = 5, images: int = 24, trained: int | None = None) -> Path:
+def write_fc100(folder: Path, classes: int = 5, images: int = 24, trained: int | None = None, size: int = 32) -> Path:
     """FC100-like pickles: every class is a colour with noise; training and validation classes differ.
 
     `trained` are the images of a training class, where they are to be fewer.
@@ -22,7 +22,7 @@ def write_fc100(folder: Path, classes: int = 5, images: int = 24, trained: int |
     for split, first, each in (("train", 0, trained or images), ("val", classes, images)):
         labels = np.repeat(np.arange(first, first + classes), each)
         colours = generator.integers(0, 256, (first + classes, 3))[labels]
-        noise = generator.normal(0, 40, (len(labels), 32, 32, 3))
+        noise = generator.normal(0, 40, (len(labels), size, size, 3))
         data = (colours[:, None, None] + noise).clip(0, 255).astype(np.uint8)
         (folder / f"FC100_{split}.pickle").write_bytes(pickle.dumps({"data": data, "labels": labels.tolist()}))
     return folder

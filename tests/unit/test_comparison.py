@@ -8,7 +8,7 @@ import torch
 from implanting.activations import Activations, compute_activations
 from implanting.comparison import Approach, Comparison
 from implanting.config import ImplantConfig, InferenceConfig
-from implanting.errors import ConfigError
+from implanting.errors import ConfigError, DataError
 from implanting.methods import DecidedMethod, ImplantMethod, PrototypeMethod
 from implanting.views import add_views
 from toys import coloured, toy_base
@@ -101,3 +101,21 @@ def test_implants_refuse_a_base_trained_with_flatten_before_anything_is_computed
     monkeypatch.setattr("implanting.comparison.compute_activations", lambda *_, **__: pytest.fail("computed"))
     with pytest.raises(ConfigError, match="flatten"):
         Comparison(toy_base(size=32, pooling="flatten"), IMAGES, [Approach(PLAIN), Approach(PLAIN, ALWAYS)], seed=0)
+
+
+def test_flatten_refuses_maps_of_another_size():
+    flatten, larger = toy_base(size=32, pooling="flatten"), coloured(size=64)
+    with pytest.raises(ConfigError, match=r"64 x 64 px, 4 x 4 locations.*on 2 x 2.*image_size=32"):
+        Comparison(flatten, larger, [Approach(PLAIN)], seed=0)
+    Comparison(BASE, larger, [Approach(PLAIN)], seed=0)
+
+
+def test_a_cache_of_other_images_is_refused_before_anything_is_computed(tmp_path, monkeypatch):
+    implants = [Approach(PLAIN, ALWAYS)]
+    Comparison(BASE, IMAGES, implants, seed=0, cache=tmp_path / "new").check_cache()
+    assert not (tmp_path / "new").exists()
+    compute_activations(BASE, coloured(seed=1, size=32), cache=tmp_path / "other")
+    monkeypatch.setattr(BASE, "activations", lambda *_: pytest.fail("computed"))
+    with pytest.raises(DataError, match="other"):
+        Comparison(BASE, IMAGES, implants, seed=0, cache=tmp_path / "other").check_cache()
+    Comparison(BASE, IMAGES, [Approach(PLAIN)], seed=0, cache=tmp_path / "other").check_cache()  # is not read

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from implanting.console import describe, show_progress
+from implanting.console import describe, print_table, show_progress
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,10 @@ def test_progress_without_a_terminal_is_a_line_now_and_then(capsys, monkeypatch)
 def test_progress_of_quick_work_is_silent(capsys):
     assert list(show_progress(range(1000), "reading", 1000)) == list(range(1000))
     assert capsys.readouterr().err == ""
+
+
+def test_a_title_is_not_cut_to_the_width_of_its_table(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    title = "base.safetensors on FC100 val, 5-way tasks of its 20 classes"
+    print_table(title, ["", "1-shot"], [["prototypes", "40.00"]])
+    assert capsys.readouterr().out.splitlines()[0] == title

@@ -6,11 +6,13 @@ import torch
 
 from implanting.activations import compute_activations
 from implanting.config import ImplantConfig, InferenceConfig, TaskConfig
+from implanting.errors import ConfigError
 from implanting.evaluation import evaluate, evaluate_poolings, evaluate_tasks
 from implanting.inference import PrototypeClassifier
 from implanting.methods import PrototypeMethod
+from implanting.methods.by_class_weights import base_class_method, joint_method
 from implanting.methods.by_implants import implant_method
-from implanting.tasks import draw_tasks
+from implanting.tasks import draw_queries, draw_tasks
 from toys import coloured, seeded, toy_base
 
 
@@ -110,3 +112,46 @@ def test_tasks_decide_where_they_have_an_image_to_hold_out():
     assert decided.method == "implants where they help (gap/dense)"
     viewed = evaluate(base, images, shot=1, **shape, implants=dataclasses.replace(settings, adapt_views=2))
     assert viewed.method == "implants (gap/dense, trained on 2 views, 1 averaged)"
+
+
+KNOWN, NOVEL = coloured(classes=3, per_class=8, size=32), coloured(classes=4, per_class=8, size=32, seed=1)
+SHAPE = {"way": 3, "shot": 2, "queries": 6, "tasks": 20, "seed": 5}
+
+
+@pytest.mark.parametrize("novel", [None, NOVEL])
+def test_evaluate_base_classes(novel):
+    base, config = toy_base(size=32), TaskConfig(3, 2, 6, 20, 5)
+    result = evaluate(base, novel, classes="base", base_images=KNOWN, **SHAPE, query_pooling="gap")
+    method = base_class_method(base, base.embed(KNOWN.images), InferenceConfig("gap", "gap"))
+    expected = evaluate_tasks(method, draw_queries(KNOWN, config), config, 3)
+    assert (result.method, result.config) == ("class weights (gap)", config)
+    assert result.per_task.tolist() == expected.per_task.tolist()
+    assert result.confusion.tolist() == expected.confusion.tolist()
+
+
+def test_evaluate_base_and_novel_classes_together():
+    base, config = toy_base(size=32), TaskConfig(3, 2, 6, 20, 5)
+    result = evaluate(base, NOVEL, classes="both", base_images=KNOWN, **SHAPE)
+    phi, base_phi = base.embed(NOVEL.images), base.embed(KNOWN.images)
+    method = joint_method(base, phi, base_phi, draw_queries(KNOWN, config), InferenceConfig())
+    expected = evaluate_tasks(method, draw_tasks(NOVEL, config), config, 7)
+    assert result.per_task.tolist() == expected.per_task.tolist()
+    assert result.confusion.shape == (7, 7)
+    assert result.confusion[:3].sum() == result.confusion[3:].sum() == 20 * 3 * 6
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"classes": "base"}, "needs base_images"),
+        ({"classes": "novel", "image_set": None}, "needs image_set"),
+        ({"classes": "both", "base_images": KNOWN, "image_set": None}, "needs image_set"),
+        ({"classes": "both", "base_images": KNOWN, "implants": True}, "without implants"),
+        ({"classes": "base", "base_images": KNOWN, "support_views": 2}, "without views"),
+        ({"classes": "both", "base_images": NOVEL}, "other classes"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_refused(change, said):
+    settings = {"image_set": NOVEL, **SHAPE, **change}
+    with pytest.raises(ConfigError, match=said):
+        evaluate(toy_base(size=32), **settings)

@@ -27,9 +27,17 @@ def test_images_that_training_held_out():
     assert held_out.fingerprint == TRAINED.subset(TRAINED.labels.new_tensor([1, 5])).fingerprint
 
 
-def test_held_out_images_of_other_data_are_refused():
-    with pytest.raises(ConfigError, match="not the data that the base was trained on"):
-        held_out_images(dataclasses.replace(DESCRIBED, data_fingerprint="other"), read)
+@pytest.mark.parametrize(
+    ("change", "how"),
+    [
+        ({"data_fingerprint": "other"}, "the same classes, other images"),
+        ({"data_fingerprint": "other", "image_size": (84, 84)}, "16 x 16 px, the base's had 84 x 84"),
+        ({"data_fingerprint": "other", "class_names": ("oak",)}, "its 3 classes are not the base's 1"),
+    ],
+)
+def test_held_out_images_of_other_data_are_refused(change, how):
+    with pytest.raises(ConfigError, match=f"not the data that the base was trained on.*{how}"):
+        held_out_images(dataclasses.replace(DESCRIBED, **{"image_size": (16, 16), **change}), read)
 
 
 def test_else_the_extra_split():

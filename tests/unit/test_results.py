@@ -20,7 +20,10 @@ def test_interval_formula():
 
 
 def test_one_task_has_no_interval():
-    assert math.isnan(Estimate.of(np.array([0.5])).interval)
+    estimate = Estimate.of(np.array([0.5]))
+    assert math.isnan(estimate.interval)
+    assert estimate.known_interval is None
+    assert (str(estimate), estimate.signed()) == ("50.00", "+50.00")
 
 
 def test_the_interval_covers_the_truth_at_its_rate():

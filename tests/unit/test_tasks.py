@@ -6,7 +6,7 @@ import torch
 
 from implanting.config import TaskConfig
 from implanting.errors import ConfigError, DataError
-from implanting.tasks import Tasks, draw_tasks, mix
+from implanting.tasks import Tasks, draw_queries, draw_tasks, mix
 from toys import labelled
 
 TEN_OF_THIRTY = labelled([number % 10 for number in range(300)])
@@ -77,6 +77,26 @@ def test_classes_and_images_are_uniform():
     assert chi_square(torch.bincount(tasks.classes[:, 1], minlength=10)) < 34
     assert chi_square(torch.bincount(tasks.support.flatten(), minlength=300)) < 399
     assert chi_square(torch.bincount(tasks.query.flatten(), minlength=300)) < 399
+
+
+def test_queries_alone_are_those_of_one_shot_tasks():
+    tasks, with_supports = draw_queries(TEN_OF_THIRTY, TaskConfig(shot=5, queries=15, tasks=10)), draw(shot=1)
+    assert torch.equal(tasks.query, with_supports.query)
+    assert torch.equal(tasks.classes, with_supports.classes)
+    assert tasks.support.shape == (10, 5, 0)
+
+
+@pytest.mark.parametrize("labels", [[0] * 4 + [1] * 4, [0] * 4 + [1] * 9])
+def test_queries_alone_may_be_all_images_of_a_class(labels):
+    tasks = draw_queries(labelled(labels), TaskConfig(way=2, shot=1, queries=4, tasks=50))
+    assert torch.equal(torch.tensor(labels)[tasks.query], tasks.classes[..., None].expand(-1, -1, 4))
+    assert all(sorted(images) == [0, 1, 2, 3] for images in tasks.query[tasks.classes == 0].tolist())
+    assert all(len(set(images)) == 4 for images in tasks.query[tasks.classes == 1].tolist())
+
+
+def test_too_few_images_of_base_classes():
+    with pytest.raises(DataError, match=r"base class 'class 0' has 30 images that were not trained on.*--hold-out 31"):
+        draw_queries(TEN_OF_THIRTY, TaskConfig(queries=31))
 
 
 def test_too_few_classes():

@@ -65,3 +65,4 @@ def test_json_has_fractions_and_no_interval_for_one_task():
     assert [claim["verdict"] for claim in claims] == ["not decided"] * 2
     assert claims[1]["comparisons"][0]["difference"] == pytest.approx(0.01)
     json.dumps([rows, claims], allow_nan=False)
+    assert "nan" not in markdown(TABLE, measured, decide(measured, TABLE.figures()), [], "")
