@@ -47,6 +47,11 @@ class Estimate:
         return "" if math.isnan(self.interval) else f" ± {100 * self.interval:.2f}"
 
 
+def mean_of(tasks: int, kind: str = "task") -> str:
+    """What an estimate is, in words; one task has no interval."""
+    return f"mean of {tasks} {kind}s ± 95 % interval over the sampling of tasks" if tasks > 1 else f"1 {kind}"
+
+
 @dataclass(frozen=True)
 class Result:
     """The accuracy of one method on each of many tasks."""

@@ -1,6 +1,7 @@
 """`implanting evaluate` as a user runs it: what it refuses before it starts workers, tells and writes."""
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,26 @@ def test_all_held_out_images_may_be_queries_and_their_tasks_are_saved(
     assert (images.labels.numpy()[saved["base_query"]] == saved["base_classes"][..., None]).all()
     assert tuple(saved["base_class_names"]) == images.class_names
     assert ("support_2" in saved) == (classes == "both")
+
+
+def test_the_python_on_base_classes(
+    held_out_base: Path,
+    data: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "evaluate.md").read_text()
+    (program,) = re.findall(r"```py\n(.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    Path("base.safetensors").symlink_to(held_out_base)
+    Path("data").mkdir()
+    Path("data/FC100").symlink_to(data)
+    names: dict[str, Any] = {}
+    exec(program.replace('"queries": 15, "tasks": 1000', '"queries": 6, "tasks": 9'), names)
+    for classes, result in (("base", names["alone"]), ("both", names["together"])):
+        (row,) = evaluated(capsys, held_out_base, data, "--classes", classes, "--shot", "5")["results"]
+        assert (row["method"], row["mean"]) == (result.method, result.mean)
 
 
 def test_resized_images_are_told(held_out_base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

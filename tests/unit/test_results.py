@@ -5,7 +5,7 @@ import pytest
 
 from implanting.config import TaskConfig
 from implanting.errors import ConfigError
-from implanting.results import Estimate, Result
+from implanting.results import Estimate, Result, mean_of
 
 
 def test_interval_formula():
@@ -24,6 +24,8 @@ def test_one_task_has_no_interval():
     assert math.isnan(estimate.interval)
     assert estimate.known_interval is None
     assert (str(estimate), estimate.signed()) == ("50.00", "+50.00")
+    assert mean_of(1) == "1 task"
+    assert mean_of(2, "5-way task") == "mean of 2 5-way tasks ± 95 % interval over the sampling of tasks"
 
 
 def test_the_interval_covers_the_truth_at_its_rate():

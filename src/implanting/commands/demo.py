@@ -20,7 +20,7 @@ from implanting.distributed import choose_device, set_threads
 from implanting.evaluation import evaluate
 from implanting.pretraining import pretrain
 from implanting.recipes import RECIPES
-from implanting.results import Result
+from implanting.results import Result, mean_of
 
 SHOTS = (1, 5, 10)
 HEAT_MAP_SHOT = 5
@@ -126,6 +126,5 @@ def show(command: Demo, results: dict[str, dict[int, Result]], seconds: float) -
         "5-way classification of novel digits",
         ["", *(f"{shot}-shot" for shot in SHOTS)],
         rows,
-        f"accuracy in %, mean of {command.tasks} tasks ± 95 % interval over the sampling of tasks; {seconds:.0f} s. "
-        "Implants need two examples a class.",
+        f"accuracy in %, {mean_of(command.tasks)}; {seconds:.0f} s. Implants need two examples a class.",
     )

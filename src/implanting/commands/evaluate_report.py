@@ -13,7 +13,7 @@ from implanting.commands.evaluate_settings import Evaluate
 from implanting.console import print_table, say
 from implanting.datasets import ImageSet, shared_classes
 from implanting.errors import ConfigError
-from implanting.results import Result
+from implanting.results import Result, mean_of
 
 TOO_FEW_TO_ADAPT = "implants cannot be trained on one support a class; prototypes only (--adapt-views 2 would do it)"
 TOO_FEW_TO_DECIDE = "too few supports to hold some out and decide from them"
@@ -110,11 +110,8 @@ def show(command: Evaluate, title: str, results: Sequence[Result]) -> None:
 
 def caption(command: Evaluate) -> str:
     """What the figures are."""
-    mean = (
-        f"mean of {command.tasks} tasks ± 95 % interval over the sampling of tasks" if command.tasks > 1 else "1 task"
-    )
     brackets = "query pooling; no supports" if command.classes == "base" else "support/query pooling"
-    return f"accuracy in %, {mean}, {command.queries} queries a class; in brackets, {brackets}"
+    return f"accuracy in %, {mean_of(command.tasks)}, {command.queries} queries a class; in brackets, {brackets}"
 
 
 def result_arrays(results: Sequence[Result], class_names: Sequence[str]) -> dict[str, np.ndarray]:

@@ -10,6 +10,7 @@ from implanting.reproduce.paper import IMPLANT_TASKS
 from implanting.reproduce.settings import Setting, paper_implants
 from implanting.reproduce.tables import Table
 from implanting.reproduce.trials import Trials
+from implanting.results import mean_of
 
 MARK = "†"
 """Stands behind differences to the paper where the experiment is not the paper's."""
@@ -63,8 +64,8 @@ class Experiment:
         trials, config, novel = self.trials, self.trials.config, self.trials.novel
         texts = [
             self.material.note(),
-            f"Tested on {novel.name}, {len(novel.class_names)} classes: accuracy in %, mean of {config.tasks} "
-            f"{config.way}-way tasks with {config.queries} queries a class ± 95 % interval over the sampling of tasks. "
+            f"Tested on {novel.name}, {len(novel.class_names)} classes: accuracy in %, "
+            f"{mean_of(config.tasks, f'{config.way}-way task')}, {config.queries} queries a class. "
             "All rows see the same tasks. Other training runs may differ by more.",
             "A/B: pooling of supports/queries; DC is dense classification, that is no pooling.",
         ]
@@ -81,7 +82,7 @@ def implant_note(tasks: int) -> str:
     """What the paper says of stage 2, and what it leaves open."""
     adapt = paper_implants()
     return (
-        f"With implants, {tasks} of these tasks. The paper does not give the learning rate and weight decay of stage "
+        f"With implants, {tasks} of these. The paper does not give the learning rate and weight decay of stage "
         f"2; here {adapt.implant_learning_rate:g} and {adapt.implant_weight_decay:g}."
     )
 
