@@ -11,8 +11,8 @@ from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
 from implanting.advice import Advice, advice_of
-from implanting.classifiers import CosineClassifier
 from implanting.config import DataConfig, Pooling
+from implanting.cosine_classifier import CosineClassifier
 from implanting.efficientnet import EfficientNetLite0
 from implanting.embedding import EmbeddingNetwork, embed
 from implanting.errors import ConfigError

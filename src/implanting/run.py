@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from implanting import __version__
 from implanting.base_file import load_base
-from implanting.classifiers import CosineClassifier
 from implanting.config import PretrainConfig, flat
+from implanting.cosine_classifier import CosineClassifier
 from implanting.datasets import ImageSet, check_disjoint
 from implanting.distributed import from_rank_zero, rank, world_size
 from implanting.errors import ConfigError

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from implanting.checkpoint import read_checkpoint, write_checkpoint
-from implanting.classifiers import CosineClassifier
 from implanting.config import PretrainConfig, config_from_dict
+from implanting.cosine_classifier import CosineClassifier
 from implanting.errors import CheckpointError, ConfigError
 from implanting.images import Normalisation, Preprocessing
 from implanting.networks import Network, build_network
