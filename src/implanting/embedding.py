@@ -23,7 +23,7 @@ from implanting.threads import in_threads
 BATCH = 32
 """Images that go through the network at once, at most: with more, maps leave the processor's cache."""
 
-MAP = 5 * 2**20
+LARGEST_MAP = 5 * 2**20
 """Numbers (20 MiB) of the largest map on the way, at most, unless one image has more: beyond, memory is no longer kept
 for the next map but given back and fetched anew, which takes longer than the convolution."""
 
@@ -43,7 +43,7 @@ def batches_of(
 
 def images_at_once(network: EmbeddingNetwork, height: int, width: int) -> int:
     """How many images of this size go through the network together."""
-    return max(1, min(BATCH, int(MAP // (network.numbers_per_pixel * height * width))))
+    return max(1, min(BATCH, int(LARGEST_MAP // (network.numbers_per_pixel * height * width))))
 
 
 def through(

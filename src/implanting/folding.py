@@ -23,11 +23,11 @@ class Embedding(Protocol):
         """The maps that implants read, and phi."""
 
 
-Network = TypeVar("Network", bound=nn.Module)
+Frozen = TypeVar("Frozen", bound=nn.Module)
 
 
 @torch.no_grad()
-def folded(network: Network, image_size: tuple[int, int]) -> Network:
+def folded(network: Frozen, image_size: tuple[int, int]) -> Frozen:
     """A copy that computes the same, faster; the network itself where nothing can be folded."""
     quick = copy.deepcopy(network)
     image = trial_image(network, image_size)
