@@ -16,7 +16,7 @@ from implanting import __version__
 from implanting.base import BaseNetwork
 from implanting.base_file import base_document, base_from_document, load_base
 from implanting.calibration import Calibration
-from implanting.checkpoint import read_checkpoint, write_checkpoint
+from implanting.checkpoint import part, prefixed, read_checkpoint, write_checkpoint
 from implanting.distributed import choose_device
 from implanting.errors import CheckpointError, ConfigError, ImplantingError
 from implanting.fitting import Fitted
@@ -164,16 +164,6 @@ def named_base(path: Path, described: Mapping[str, Any], given: str | Path | Bas
             f"{path} is slim and needs its base network {described['name']} ({described['fingerprint'][:12]}), "
             f"which is missing: name its file with --base ({error})"
         ) from error
-
-
-def prefixed(name: str, tensors: Mapping[str, Tensor]) -> Tensors:
-    """Tensors as one part of a file."""
-    return {f"{name}.{key}": value for key, value in tensors.items()}
-
-
-def part(name: str, tensors: Mapping[str, Tensor]) -> Tensors:
-    """The inverse of `prefixed`: other parts are left out."""
-    return {key.removeprefix(f"{name}."): value for key, value in tensors.items() if key.startswith(f"{name}.")}
 
 
 def describe_classifier(classifier: "ImageClassifier") -> dict[str, str]:

@@ -4,7 +4,6 @@ The checkpoint of an unfinished run is a base network like any other, with the o
 """
 
 import dataclasses
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from torch import Tensor, nn
 
 from implanting import __version__
 from implanting.base_file import load_base
+from implanting.checkpoint import check_destination
 from implanting.config import PretrainConfig, flat
 from implanting.cosine_classifier import CosineClassifier
 from implanting.datasets import ImageSet, check_disjoint
@@ -94,14 +94,7 @@ class Run:
 
 def check_output(out: Path, resume: bool, overwrite: bool) -> None:
     """Refuse, before anything slow is done, to write where nothing can be written or something would be lost."""
-    if out.suffix != ".safetensors":
-        raise ConfigError(
-            f"--out {out}: a base network's file ends in .safetensors; the log and the curves stand beside it"
-        )
-    if not out.parent.is_dir():
-        raise ConfigError(f"--out {out}: there is no folder {out.parent}; create it first")
-    if out.is_dir() or not os.access(out.parent, os.W_OK):
-        raise ConfigError(f"--out {out} cannot be written: it is a folder, or its folder is read-only; choose another")
+    check_destination(out)
     if resume and overwrite:
         raise ConfigError("--resume goes on with what --out holds and --overwrite replaces it: choose one")
     if out.exists() and not (resume or overwrite):

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from implanting.checkpoint import read_checkpoint, write_checkpoint
+from implanting.checkpoint import part, prefixed, read_checkpoint, write_checkpoint
 from implanting.config import PretrainConfig, config_from_dict
 from implanting.cosine_classifier import CosineClassifier
 from implanting.errors import CheckpointError, ConfigError
@@ -92,27 +92,20 @@ def build(config: PretrainConfig, classes: int, image_size: tuple[int, int]) -> 
 
 def weights(network: nn.Module, classifier: CosineClassifier | None) -> dict[str, Tensor]:
     """The tensors of a base network by the names they have in a checkpoint."""
-    parts = {"network": network, "classifier": classifier}
-    return {
-        f"{part}.{name}": value
-        for part, module in parts.items()
-        if module is not None
-        for name, value in module.state_dict().items()
-    }
+    learned = {} if classifier is None else classifier.state_dict()
+    return prefixed("network", network.state_dict()) | prefixed("classifier", learned)
 
 
 def load_weights(
     network: Network, classifier: CosineClassifier, tensors: Mapping[str, Tensor], path: Path | str
 ) -> None:
     """The inverse of `weights`, in place; further tensors are left alone."""
-    for part, module in {"network": network, "classifier": classifier}.items():
-        prefix = f"{part}."
-        own = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+    for name, module in {"network": network, "classifier": classifier}.items():
         try:
-            module.load_state_dict(own)
+            module.load_state_dict(part(name, tensors))
         except RuntimeError as error:
             raise CheckpointError(
-                f"{path} is damaged: the tensors of its {part} do not fit its configuration; copy it anew"
+                f"{path} is damaged: the tensors of its {name} do not fit its configuration; copy it anew"
             ) from error
 
 
