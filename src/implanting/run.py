@@ -129,6 +129,7 @@ def prepare(
     if config.shrink_size is not None:
         network.map_size(config.shrink_size, config.shrink_size)
     model = StageOne(network, classifier).to(device)
+    teacher = load_base(config.teacher, str(device)) if config.teacher else None
     description = BaseDescription(
         config=config,
         class_names=images.class_names,
@@ -140,10 +141,11 @@ def prepare(
         held_out=tuple(held_out.tolist()),
         code_version=__version__,
         training={},
+        teacher_fingerprint=teacher.fingerprint if teacher else None,
     )
     few_shot = few_shot_test(config, validation, normalisation, device) if validation is not None else None
     optimizer = build_optimizer(config, model)
-    soft = soft_labels(load_base(config.teacher).to(device), images, progress) if config.teacher else None
+    soft = soft_labels(teacher, images, progress) if teacher else None
     return Run(config, images, few_shot, description, model, optimizer, device, total_steps(config, len(images)), soft)
 
 
@@ -162,12 +164,16 @@ def resume(run: Run, out: Path) -> None:
 def read_saved(run: Run, out: Path) -> tuple[BaseDescription, dict[str, Tensor]]:
     """A checkpoint, after checking that it is of this very run."""
     saved, tensors = read_base(out)
-    check_same(saved, run.config, run.description.data_fingerprint, out)
+    check_same(saved, run.config, run.description.data_fingerprint, out, run.description.teacher_fingerprint)
     return saved, tensors
 
 
-def check_same(saved: BaseDescription, config: PretrainConfig, data_fingerprint: str, out: Path) -> None:
-    """Refuse a checkpoint that was trained with other settings or on other images."""
+def check_same(
+    saved: BaseDescription, config: PretrainConfig, data_fingerprint: str, out: Path, teacher: str | None = None
+) -> None:
+    """Refuse a checkpoint that was trained with other settings, on other images or, where both are known, by another
+    teacher (its fingerprint).
+    """
     there, here = flat(saved.config), flat(config)
     differing = [
         f"--{name.replace('_', '-')} was {there[name]} and is {value}"
@@ -176,6 +182,8 @@ def check_same(saved: BaseDescription, config: PretrainConfig, data_fingerprint:
     ]
     if saved.data_fingerprint != data_fingerprint:
         differing.append(f"it was trained on other images ({saved.data_name}, {saved.data_fingerprint[:8]})")
+    if teacher and saved.teacher_fingerprint not in (None, teacher):
+        differing.append(f"--teacher {config.teacher} is another network now ({teacher[:8]})")
     if differing:
         raise ConfigError(f"cannot go on from {out}: {'; '.join(differing)}; give the same again, or another --out")
 

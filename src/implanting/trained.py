@@ -35,6 +35,8 @@ class BaseDescription:
     code_version: str
     training: Mapping[str, Any]
     """Steps done and planned, whether finished, seconds, last loss, accuracy and validation."""
+    teacher_fingerprint: str | None = None
+    """Of the base network that taught it; None where none did, and in files of earlier versions."""
 
     @property
     def name(self) -> str:
@@ -54,7 +56,8 @@ class BaseDescription:
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> "BaseDescription":
         """The inverse of `document`."""
-        values = {field.name: document[field.name] for field in dataclasses.fields(cls)}
+        noted = {"teacher_fingerprint": None, **document}  # which earlier versions did not note
+        values = {field.name: noted[field.name] for field in dataclasses.fields(cls)}
         values["config"] = config_from_dict(PretrainConfig, values["config"])
         values["normalisation"] = Normalisation(**{key: tuple(value) for key, value in values["normalisation"].items()})
         for name in ("class_names", "image_size", "held_out"):
