@@ -143,7 +143,7 @@ def prepare(
         training={},
         teacher_fingerprint=teacher.fingerprint if teacher else None,
     )
-    few_shot = few_shot_test(config, validation, normalisation, device) if validation is not None else None
+    few_shot = few_shot_test(config, validation, normalisation) if validation is not None else None
     optimizer = build_optimizer(config, model)
     soft = soft_labels(teacher, images, progress) if teacher else None
     return Run(config, images, few_shot, description, model, optimizer, device, total_steps(config, len(images)), soft)

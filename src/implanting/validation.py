@@ -34,12 +34,11 @@ class FewShotTest:
     config: TaskConfig
     pooling: Pooling
     normalisation: Normalisation
-    device: torch.device
 
     def phi(self, network: Network) -> Float[Tensor, "image location dim"]:
         """What the network makes of the images in evaluation mode."""
         network.eval()
-        phi = embed(network, self.normalisation, self.images.images, self.device)
+        phi = embed(network, self.normalisation, self.images.images)
         network.train()
         return phi
 
@@ -54,9 +53,7 @@ class FewShotTest:
         return one_shot_calibration(self.phi(network).cpu(), self.images, classify)
 
 
-def few_shot_test(
-    config: PretrainConfig, validation: ImageSet, normalisation: Normalisation, device: torch.device
-) -> FewShotTest | None:
+def few_shot_test(config: PretrainConfig, validation: ImageSet, normalisation: Normalisation) -> FewShotTest | None:
     """5-way 5-shot tasks; smaller ones where there are fewer than five classes or twenty images a class."""
     if not config.validation_tasks or why_no_validation(validation):
         return None
@@ -68,7 +65,7 @@ def few_shot_test(
         queries=min(QUERIES, images.smallest_class - SHOT),
         tasks=config.validation_tasks,
     )
-    return FewShotTest(images, draw_tasks(images, tasks), tasks, config.pooling, normalisation, device)
+    return FewShotTest(images, draw_tasks(images, tasks), tasks, config.pooling, normalisation)
 
 
 def why_no_validation(validation: ImageSet) -> str | None:

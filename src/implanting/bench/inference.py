@@ -24,7 +24,7 @@ from implanting.bundled import IMAGENET
 from implanting.calibration import UNKNOWN
 from implanting.classifier import ImageClassifier, decoded
 from implanting.config import NetworkConfig, PretrainConfig
-from implanting.embedding import batches_of
+from implanting.embedding import images_at_once
 from implanting.fitting import Fitted
 from implanting.images import ImageSource, Normalisation, Preprocessing, decode, resize
 from implanting.inference import PrototypeClassifier
@@ -70,6 +70,7 @@ def compare_networks(name: str, size: int, images: int, rounds: int, progress: P
     pixels = torch.randint(
         0, 256, (images, size, size, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
     )
+    batches = pixels.split(images_at_once(base.network, size, size))
     eager = copy.deepcopy(base.network).to(memory_format=torch.contiguous_format)  # type: ignore[call-overload] # torch's stubs lack it
 
     def answers(features: Tensor) -> Tensor:
@@ -81,14 +82,14 @@ def compare_networks(name: str, size: int, images: int, rounds: int, progress: P
 
     contestants: dict[str, Callable[[], object]] = {
         "eager": lambda: answers(as_it_stands([pixels])),
-        "eager_in_batches": lambda: answers(as_it_stands(batches_of(pixels, base.network))),
+        "eager_in_batches": lambda: answers(as_it_stands(batches)),
         "ours": lambda: answers(base.embed(pixels)),
         "eager_one_image": lambda: answers(as_it_stands([pixels[:1]])),
         "ours_one_image": lambda: answers(base.embed(pixels[:1])),
     }
     if installed(*EXPORTER, RUNTIME):
         session = open_session(onnx_bytes(classifier))
-        contestants["onnxruntime"] = lambda: [run(session, batch) for batch in batches_of(pixels, base.network)]
+        contestants["onnxruntime"] = lambda: [run(session, batch) for batch in batches]
     seconds = best_seconds(contestants, rounds, progress)
     expected = as_it_stands([pixels])
     return {
