@@ -15,8 +15,9 @@ from PIL import Image
 
 from implanting.base import BaseNetwork
 from implanting.bench.timing import best_seconds
-from implanting.classifier import BATCH, ImageClassifier
+from implanting.classifier import ImageClassifier
 from implanting.progress import Progress, silent
+from implanting.reading import BATCH
 
 # As `implanting predict` does it, torch first: the garbage collector is off while modules are loaded.
 COLD = """

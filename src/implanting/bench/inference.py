@@ -22,7 +22,7 @@ from implanting.base_file import load_base
 from implanting.bench.timing import best_seconds
 from implanting.bundled import IMAGENET
 from implanting.calibration import UNKNOWN
-from implanting.classifier import ImageClassifier, decoded
+from implanting.classifier import ImageClassifier
 from implanting.config import NetworkConfig, PretrainConfig
 from implanting.embedding import images_at_once
 from implanting.fitting import Fitted
@@ -31,6 +31,7 @@ from implanting.inference import PrototypeClassifier
 from implanting.learning import Learned
 from implanting.onnx_file import EXPORTER, RUNTIME, installed, onnx_bytes, open_session, run
 from implanting.progress import Progress, silent
+from implanting.reading import decoded
 from implanting.similarity import locations
 from implanting.trained import build
 

@@ -13,7 +13,7 @@ import tyro
 
 from implanting import __version__
 from implanting.checkpoint import write_atomically
-from implanting.classifier import ImageClassifier, decoded
+from implanting.classifier import ImageClassifier
 from implanting.commands.parsing import parse
 from implanting.config import RunConfig
 from implanting.console import print_document, print_text, say
@@ -21,6 +21,7 @@ from implanting.distributed import set_threads
 from implanting.errors import ConfigError
 from implanting.images import find_images, list_sources
 from implanting.onnx_file import RUNTIME, Agreement, check, installed, onnx_bytes, require_exporter, sample_photos
+from implanting.reading import decoded
 
 
 @dataclass(frozen=True)
