@@ -216,7 +216,8 @@ class ImageClassifier:
 
     def predict(self, X: Any, *, progress: Progress = silent) -> np.ndarray:  # noqa: N803 (likewise)
         """The class of each image, or `unknown` where that is set and the image fits none."""
-        return self._answering.labels(*self._classified(X, progress))
+        probabilities, scores = self._classified(X, progress)
+        return self._answering.labels(probabilities, scores)
 
     def predict_proba(self, X: Any, *, progress: Progress = silent) -> Float[np.ndarray, "image way"]:  # noqa: N803 (likewise)
         """The probability of each class, in the order of `classes_`; "none of these" takes no part."""
