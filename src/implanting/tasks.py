@@ -51,7 +51,7 @@ def mix(state: UInt64[np.ndarray, "..."]) -> UInt64[np.ndarray, "..."]:
 def draw_tasks(image_set: ImageSet, config: TaskConfig) -> Tasks:
     """Tasks 0, 1, ... of a seed: `way` classes each, then disjoint supports and queries of each class."""
     indices_by_class = image_set.indices_by_class()
-    check_sizes(indices_by_class, image_set.class_names, config)
+    check_enough(indices_by_class, image_set.class_names, config)
     sizes = np.array([len(indices) for indices in indices_by_class])
     table = np.zeros((len(sizes), sizes.max()), dtype=np.int64)
     for row, indices in zip(table, indices_by_class, strict=True):
@@ -89,7 +89,7 @@ def draw_chunk(
     return classes, table[classes[..., None], chosen]
 
 
-def check_sizes(indices_by_class: list[Tensor], class_names: tuple[str, ...], config: TaskConfig) -> None:
+def check_enough(indices_by_class: list[Tensor], class_names: tuple[str, ...], config: TaskConfig) -> None:
     """Every class must be able to serve in every task."""
     way, shot, queries = config.way, config.shot, config.queries
     if way > len(indices_by_class):
