@@ -98,7 +98,7 @@ def encode(
 ) -> tuple[list[Float[Tensor, "image _ _"]], Float[Tensor, "image pooled dim"], Sizes]:
     """The maps that implants read and phi of a few images, [image location channel] in memory, and the maps' sizes."""
     network = base.quick  # made here, once, before several threads ask for it
-    encoded = through(network, images, base.device, lambda rows: base.activations(images[rows]))
+    encoded = through(network, images, lambda rows: base.activations(images[rows]))
     *maps, phi = (
         torch.cat([locations(part).cpu() for part in parts])
         for parts in zip(*((*maps, phi) for maps, phi in encoded), strict=True)
@@ -127,7 +127,7 @@ def fill(base: BaseNetwork, image_set: ImageSet, arrays: Sequence[np.ndarray], p
         for array, part in zip(arrays, (*maps, phi), strict=True):
             array[rows] = locations(part).cpu().numpy()
 
-    through(base.quick, image_set.images, base.device, encode_rows, progress, "base activations")
+    through(base.quick, image_set.images, encode_rows, progress, "base activations")
 
 
 def allocate_all(shapes: Sequence[tuple[int, ...]], dtype: np.dtype, budget: int) -> list[np.ndarray]:

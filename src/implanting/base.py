@@ -11,12 +11,12 @@ from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
 from implanting.advice import Advice, advice_of
-from implanting.classifiers import CosineClassifier
 from implanting.config import DataConfig, Pooling
+from implanting.cosine_classifier import CosineClassifier
 from implanting.efficientnet import EfficientNetLite0
 from implanting.embedding import EmbeddingNetwork, embed
 from implanting.errors import ConfigError
-from implanting.folding import folded
+from implanting.folding import device_of, folded
 from implanting.images import Normalisation, Preprocessing
 from implanting.networks import Network
 from implanting.own_module import ImplantedModule, ModuleNetwork
@@ -170,7 +170,7 @@ class BaseNetwork:
     @property
     def device(self) -> torch.device:
         """Where the network computes."""
-        return next((parameter.device for parameter in self.network.parameters()), torch.device("cpu"))
+        return device_of(self.network)
 
     @property
     def quick(self) -> EmbeddingNetwork:
@@ -205,7 +205,7 @@ class BaseNetwork:
     ) -> Float[Tensor, "image location dim"]:
         """phi of each image, on the network's device."""
         self.map_size(*images.shape[1:3])
-        return embed(self.quick, self.normalisation, images, self.device, progress)
+        return embed(self.quick, self.normalisation, images, progress)
 
     @torch.no_grad()
     def activations(

@@ -19,7 +19,7 @@ from implanting.bundled import (
     imagenet_calibrations,
     imagenet_weights,
 )
-from implanting.checkpoint import read_checkpoint
+from implanting.checkpoint import part, read_checkpoint
 from implanting.config import IMPLANTED_BLOCKS, VIEWS, Pooling
 from implanting.efficientnet import EfficientNetLite0, build_lite0, renamed
 from implanting.errors import CheckpointError, ConfigError
@@ -69,10 +69,8 @@ def base_from_document(
 
 def lite0_from_document(document: Mapping[str, Any], tensors: Mapping[str, Tensor], path: str | Path) -> BaseNetwork:
     """EfficientNet-Lite0 as a file holds it."""
-    prefix = "network."
-    own = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
     try:
-        network = build_lite0(own, document["implanted_blocks"])
+        network = build_lite0(part("network", tensors), document["implanted_blocks"])
         height, width = document["image_size"]
         mean, std = (tuple(document["normalisation"][name]) for name in ("mean", "std"))
         preprocessing = Preprocessing((height, width), Normalisation(mean, std), document["resizing"])

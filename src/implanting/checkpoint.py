@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from implanting.errors import CheckpointError
+from implanting.errors import CheckpointError, ConfigError
 
 FORMAT = 1
 """The newest format this code reads and the one it writes."""
@@ -33,14 +33,26 @@ def write_checkpoint(path: Path, kind: str, document: Mapping[str, Any], tensors
     write_atomically(path, save(plain, metadata={KEY: text}))
 
 
-def check_destination(path: Path) -> None:
-    """Refuse, before anything slow is done, a place where no checkpoint can be written."""
-    if path.suffix != ".safetensors":
-        raise CheckpointError(f"--out {path}: the name of such a file ends in .safetensors")
+def check_destination(path: Path, flag: str = "--out", suffix: str = ".safetensors") -> None:
+    """Refuse, before anything slow is done, a place where no such file can be written."""
+    if path.suffix != suffix:
+        raise ConfigError(f"{flag} {path}: the name of such a file ends in {suffix}")
     if not path.parent.is_dir():
-        raise CheckpointError(f"--out {path}: there is no folder {path.parent}; create it first")
+        raise ConfigError(f"{flag} {path}: there is no folder {path.parent}; create it first")
     if path.is_dir() or not os.access(path.parent, os.W_OK):
-        raise CheckpointError(f"--out {path} cannot be written: it is a folder, or its folder is read-only")
+        raise ConfigError(
+            f"{flag} {path} cannot be written: it is a folder, or its folder is read-only; choose another"
+        )
+
+
+def prefixed(name: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors as one part of a file."""
+    return {f"{name}.{key}": value for key, value in tensors.items()}
+
+
+def part(name: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The inverse of `prefixed`: other parts are left out."""
+    return {key.removeprefix(f"{name}."): value for key, value in tensors.items() if key.startswith(f"{name}.")}
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -4,10 +4,9 @@ Two worlds meet here: paths, PIL images, arrays and labels of any kind outside, 
 The command line uses it as it is; `FewShotClassifier` is the same as a scikit-learn estimator (`estimator.py`).
 """
 
-import math
+import inspect
 import warnings
-from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -16,40 +15,28 @@ import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
+from implanting.answers import Answer, Answering
 from implanting.base import BaseNetwork
 from implanting.base_file import load_base
 from implanting.calibration import open_set_score
-from implanting.classifier_file import read_classifier, save_classifier
+from implanting.classifier_file import ClassifierState, read_classifier, save_classifier
 from implanting.config import ClassifierConfig, ImplantConfig, InferenceConfig, require
 from implanting.distributed import choose_device
-from implanting.errors import CannotRefuse, ConfigError, DataError, ImplantsKept
+from implanting.errors import CheckpointError, ConfigError, DataError, ImplantsKept
+from implanting.explaining import explain
 from implanting.fitting import fitting_of
 from implanting.heatmap import Explanation, MapKind
-from implanting.images import Batch, Failure, ImageSource, decode_batches, list_sources, stored_size
+from implanting.images import Failure, ImageSource, list_sources
 from implanting.labels import Labels, as_labels, class_numbers, is_like
-from implanting.learning import explain, learn
+from implanting.learning import learn
 from implanting.progress import Progress, silent
 from implanting.randomness import seed_from
+from implanting.reading import BATCH, decoded, suited_size
 
 CONFIG, IMPLANTS, POOLING = ClassifierConfig(), ImplantConfig(), InferenceConfig()
 
-BATCH = 32
-"""Images decoded and classified together: few, so that decoding runs beside the network in small folders too."""
-
 Own = TypeVar("Own", bound="ImageClassifier")
 """The class itself, or the estimator made of it."""
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a classifier says of an image."""
-
-    source: ImageSource
-    label: Hashable
-    """The class, or the classifier's label for "none of these"."""
-    ranking: tuple[tuple[Hashable, float], ...]
-    """The most probable classes with their probabilities."""
-    open_set_score: float
 
 
 class ImageClassifier:
@@ -151,7 +138,7 @@ class ImageClassifier:
         if self.keep_supports:
             images = torch.cat(list(batches))
             batches = iter(images.split(BATCH))
-        self.learned_ = learn(
+        learned = learn(
             base,
             fitting_of(base, pooling, config),
             batches,
@@ -159,8 +146,11 @@ class ImageClassifier:
             self.implants if self.implants == "auto" else bool(self.implants),
             seed_from(self.random_state),
         )
-        self.base_, self.size_, self.classes_ = base, size, classes
-        self.supports_ = None if images is None else (images, labels)
+        self._take(ClassifierState(size, classes, learned, None if images is None else (images, labels)))
+
+    def _take(self, state: ClassifierState) -> None:
+        self.base_, self.size_, self.classes_ = state.learned.base, state.size, state.classes
+        self.learned_, self.supports_ = state.learned, state.supports
 
     def add_class(self: Own, label: Hashable, images: Any) -> Own:
         """Learn one more class; the other prototypes, and the implants, stay as they are."""
@@ -226,7 +216,8 @@ class ImageClassifier:
 
     def predict(self, X: Any, *, progress: Progress = silent) -> np.ndarray:  # noqa: N803 (likewise)
         """The class of each image, or `unknown` where that is set and the image fits none."""
-        return self._named(*self._classified(X, progress))
+        probabilities, scores = self._classified(X, progress)
+        return self._answering.labels(probabilities, scores)
 
     def predict_proba(self, X: Any, *, progress: Progress = silent) -> Float[np.ndarray, "image way"]:  # noqa: N803 (likewise)
         """The probability of each class, in the order of `classes_`; "none of these" takes no part."""
@@ -241,18 +232,20 @@ class ImageClassifier:
     ) -> tuple[list[Answer], list[Failure]]:
         """For each image its class, the `top` most probable ones and its open-set score; and what did not decode."""
         self.check_fitted()
-        sources = list_sources(images)
-        answers, failures = [], []
+        sources, answering = list_sources(images), self._answering
+        answers: list[Answer] = []
+        failures: list[Failure] = []
         for batch in decoded(sources, self.size_, progress, "classifying", skip_bad):
             probabilities, scores = self._scored(batch.images)
-            labels = self._named(probabilities, scores).tolist()
-            best = probabilities.topk(min(top, len(self.classes_)))
-            for row, index in enumerate(batch.indices.tolist()):
-                names = self.classes_[best.indices[row].numpy()].tolist()
-                ranking = tuple(zip(names, best.values[row].tolist(), strict=True))
-                answers.append(Answer(sources[index], labels[row], ranking, scores[row].item()))
+            labels, rankings = answering.labels(probabilities, scores).tolist(), answering.rankings(probabilities, top)
+            asked = [sources[index] for index in batch.indices.tolist()]
+            answers += map(Answer, asked, labels, rankings, scores.tolist())
             failures += batch.failures
         return answers, failures
+
+    @property
+    def _answering(self) -> Answering:
+        return Answering(self.classes_, self.learned_.calibration, self.unknown, self.refuse)
 
     def _classified(
         self, images: Any, progress: Progress
@@ -269,27 +262,6 @@ class ImageClassifier:
     ) -> tuple[Float[Tensor, "image way"], Float[Tensor, " image"]]:
         cosines = self.learned_.cosines(self.learned_.features(images))
         return self.learned_.probabilities(cosines), open_set_score(cosines)
-
-    def _named(self, probabilities: Float[Tensor, "image way"], scores: Float[Tensor, " image"]) -> np.ndarray:
-        answers = self.classes_[probabilities.argmax(1).numpy()]
-        if self.unknown is None:
-            return answers
-        refused = (scores > self._threshold()).numpy()
-        if not is_like(self.unknown, answers):
-            answers = answers.astype(object)
-        return np.where(refused, np.asarray(self.unknown), answers)  # as an array: a plain number could overflow
-
-    def _threshold(self) -> float:
-        threshold = self.learned_.calibration.threshold(self.refuse)
-        if math.isinf(threshold):
-            known = len(self.learned_.calibration.known)
-            warnings.warn(
-                f"no image is answered {self.unknown!r}: {known} images that were not fitted to cannot tell the "
-                f"{100 * self.refuse:g} % that may be refused; give more images a class, or raise refuse",
-                CannotRefuse,
-                stacklevel=4,
-            )
-        return threshold
 
     def score(self, X: Any, y: Labels, sample_weight: Any = None) -> float:  # noqa: N803 (likewise)
         """The share of images whose class is told; `unknown` is right only where it is the label given."""
@@ -320,35 +292,21 @@ class ImageClassifier:
     def save(self, path: str | Path, *, slim: bool = False) -> None:
         """Write the classifier as one safe file; a slim one refers to its base network instead of holding it."""
         self.check_fitted()
-        save_classifier(self, Path(path), slim)
+        settings = {name: getattr(self, name) for name in inspect.signature(ImageClassifier).parameters}
+        state = ClassifierState(self.size_, self.classes_, self.learned_, self.supports_)
+        save_classifier(settings, state, Path(path), slim)
 
     @classmethod
     def load(
         cls: type[Own], path: str | Path, *, base: str | Path | BaseNetwork | None = None, device: str = "auto"
     ) -> Own:
         """The classifier of a file; a slim one finds its base by name, or takes the one given."""
-        settings, learnt = read_classifier(Path(path), base, device)
-        classifier = cls(**settings)
-        vars(classifier).update(learnt)
+        settings, state = read_classifier(Path(path), base, device)
+        try:
+            classifier = cls(**settings)
+        except TypeError as error:
+            raise CheckpointError(
+                f"{path} is damaged: its settings are not those of a classifier ({error}); copy it anew or fit again"
+            ) from error
+        classifier._take(state)
         return classifier
-
-
-def suited_size(base: BaseNetwork, sources: list[ImageSource]) -> int:
-    """The side in pixels to bring images like these to: the trained one, or that for photos where most are so large."""
-    trained, for_photos = min(base.image_size), base.advice.photo_side
-    if for_photos is None:
-        return trained
-    sides = sorted(min(stored_size(source)) for source in sources)
-    return for_photos if sides[len(sides) // 2] >= for_photos else trained
-
-
-def decoded(
-    sources: list[ImageSource],
-    size: int,
-    progress: Progress = silent,
-    doing: str = "reading",
-    skip_bad: bool = False,
-) -> Iterable[Batch]:
-    """All images in batches, decoded while the network runs."""
-    batches = decode_batches(sources, size, BATCH, skip_bad=skip_bad)
-    return progress(batches, doing, -(-len(sources) // BATCH))

@@ -6,17 +6,19 @@ the one the classifier was fitted on is refused.
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from jaxtyping import Int, UInt8
 from torch import Tensor
 
 from implanting import __version__
 from implanting.base import BaseNetwork
 from implanting.base_file import base_document, base_from_document, load_base
 from implanting.calibration import Calibration
-from implanting.checkpoint import read_checkpoint, write_checkpoint
+from implanting.checkpoint import part, prefixed, read_checkpoint, write_checkpoint
 from implanting.distributed import choose_device
 from implanting.errors import CheckpointError, ConfigError, ImplantingError
 from implanting.fitting import Fitted
@@ -24,31 +26,38 @@ from implanting.implants import implant_tensors, implants_from_tensors
 from implanting.inference import PrototypeClassifier
 from implanting.learning import Learned
 
-if TYPE_CHECKING:
-    from implanting.classifier import ImageClassifier
-
 KIND = "classifier"
 """What the file of a classifier calls itself."""
 
-SETTINGS = (
-    *("implants", "unknown", "refuse", "keep_supports", "image_size", "support_pooling", "query_pooling"),
-    *("random_state", "implant_channels", "implant_epochs", "implant_learning_rate"),
-)
-"""Parameters that a file keeps."""
+NOT_KEPT = frozenset({"base", "device"})
+"""Settings that a file does not keep: it holds its base or tells where that is, and the device is the loader's."""
 
 Tensors = dict[str, Tensor]
 
 
-def save_classifier(classifier: "ImageClassifier", path: Path, slim: bool) -> None:
+@dataclass(frozen=True)
+class ClassifierState:
+    """What fitting leaves in a classifier: with its settings, all of it."""
+
+    size: int
+    """Side in pixels to which images are brought."""
+    classes: np.ndarray
+    """The labels, in the order of the class numbers."""
+    learned: Learned
+    supports: tuple[UInt8[Tensor, "image height width 3"], Int[Tensor, " image"]] | None
+    """The examples and their class numbers, where they are kept."""
+
+
+def save_classifier(settings: Mapping[str, Any], state: ClassifierState, path: Path, slim: bool) -> None:
     """Write a fitted classifier; a slim file refers to its base network."""
-    learned, base = classifier.learned_, classifier.base_
+    learned, base = state.learned, state.learned.base
     described, base_tensors = (None, {}) if slim else base_document(base)
-    found_as = str(classifier.base) if slim and not isinstance(classifier.base, BaseNetwork) else None
+    found_as = str(settings["base"]) if slim and not isinstance(settings["base"], BaseNetwork) else None
     document: dict[str, Any] = {
-        "classes": plain_labels(classifier.classes_),
-        "dtype": classifier.classes_.dtype.str,
-        "settings": plain_settings(classifier),
-        "image_size": classifier.size_,
+        "classes": plain_labels(state.classes),
+        "dtype": state.classes.dtype.str,
+        "settings": plain_settings(settings),
+        "image_size": state.size,
         "classify": vars(learned.fitted.classify),
         "calibration": learned.calibration.document(),
         "support_views": learned.support_views,
@@ -60,8 +69,8 @@ def save_classifier(classifier: "ImageClassifier", path: Path, slim: bool) -> No
     if learned.fitted.implants is not None:
         document["implant_sizes"] = learned.fitted.implants.sizes
         tensors |= prefixed("implants", implant_tensors(learned.fitted.implants))
-    if classifier.supports_ is not None:
-        tensors |= dict(zip(("supports.images", "supports.labels"), classifier.supports_, strict=True))
+    if state.supports is not None:
+        tensors |= prefixed("supports", dict(zip(("images", "labels"), state.supports, strict=True)))
     document["digest"] = digest(tensors)
     write_checkpoint(path, KIND, document, tensors)
 
@@ -82,10 +91,10 @@ def plain_labels(classes: np.ndarray) -> list[Any]:
     return classes.tolist()
 
 
-def plain_settings(classifier: "ImageClassifier") -> dict[str, Any]:
-    """Parameters as JSON has them; a source of random numbers other than a seed is not kept."""
-    settings = {name: getattr(classifier, name) for name in SETTINGS}
-    plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in settings.items()}
+def plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that are kept, as JSON has them; a source of random numbers other than a seed is not."""
+    kept = {name: value for name, value in settings.items() if name not in NOT_KEPT}
+    plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in kept.items()}
     if not isinstance(plain["unknown"], str | int | None):
         raise ConfigError(f"unknown={plain['unknown']!r} cannot be saved: use a string or an integer")
     return plain if isinstance(plain["random_state"], int) else {**plain, "random_state": None}
@@ -93,8 +102,8 @@ def plain_settings(classifier: "ImageClassifier") -> dict[str, Any]:
 
 def read_classifier(
     path: Path, base: str | Path | BaseNetwork | None = None, device: str = "auto"
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The parameters of a saved classifier, and what it had learnt: all that makes it ready to predict."""
+) -> tuple[dict[str, Any], ClassifierState]:
+    """The settings of a saved classifier, and what it had learned."""
     computing_on = str(choose_device(device))
     document, tensors = read_checkpoint(path, KIND)
     try:
@@ -102,16 +111,13 @@ def read_classifier(
             raise CheckpointError(f"{path} is damaged: what was learned is not what was saved; copy it anew")
         network = find_base(path, document["base"], part("base", tensors), base).to(computing_on)
         named = base or document["base"]["found_as"] or network
-        kept, supports = document["settings"], part("supports", tensors)
-        if strange := set(kept) - set(SETTINGS):
-            raise ValueError(f"there is no setting {min(strange)}")
-        return {"base": named, "device": device, **kept}, {
-            "base_": network,
-            "size_": int(document["image_size"]),
-            "classes_": np.array(document["classes"], dtype=document["dtype"]),
-            "learned_": learned_from(network, document, tensors),
-            "supports_": (supports["images"], supports["labels"]) if supports else None,
-        }
+        supports = part("supports", tensors)
+        return {**document["settings"], "base": named, "device": device}, ClassifierState(
+            size=int(document["image_size"]),
+            classes=np.array(document["classes"], dtype=document["dtype"]),
+            learned=learned_from(network, document, tensors),
+            supports=(supports["images"], supports["labels"]) if supports else None,
+        )
     except ImplantingError:  # says what is wrong already
         raise
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
@@ -164,36 +170,3 @@ def named_base(path: Path, described: Mapping[str, Any], given: str | Path | Bas
             f"{path} is slim and needs its base network {described['name']} ({described['fingerprint'][:12]}), "
             f"which is missing: name its file with --base ({error})"
         ) from error
-
-
-def prefixed(name: str, tensors: Mapping[str, Tensor]) -> Tensors:
-    """Tensors as one part of a file."""
-    return {f"{name}.{key}": value for key, value in tensors.items()}
-
-
-def part(name: str, tensors: Mapping[str, Tensor]) -> Tensors:
-    """The inverse of `prefixed`: other parts are left out."""
-    return {key.removeprefix(f"{name}."): value for key, value in tensors.items() if key.startswith(f"{name}.")}
-
-
-def describe_classifier(classifier: "ImageClassifier") -> dict[str, str]:
-    """What people want to know first."""
-    learned, names = classifier.learned_, list(map(str, classifier.classes_.tolist()))
-    counts = learned.counts.tolist()
-    implants = learned.fitted.implants
-    calibrated = {
-        "supports": "from its own images",
-        "base": "from the base's validation images",
-        "nothing": "not calibrated",
-    }
-    images = "not kept" if classifier.supports_ is None else f"{len(classifier.supports_[1])} kept in the file"
-    return {
-        "classes": f"{len(names)}: {', '.join(names)}",
-        "images a class": f"{min(counts)} to {max(counts)}" if min(counts) < max(counts) else str(counts[0]),
-        "support images": images,
-        "implants": "none" if implants is None else f"{implants.layers[-1].gamma.shape[-1]} channels",
-        "pooling": f"{learned.fitted.classify} (support/query)",
-        "probabilities": calibrated[learned.calibration.told_by],
-        "unknown": "never answered" if classifier.unknown is None else f"{classifier.unknown!r}, {classifier.refuse:g}",
-        "image size": f"{classifier.size_} px",
-    }

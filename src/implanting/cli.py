@@ -8,6 +8,7 @@ import errno
 import gc
 import os
 import sys
+import time
 from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
@@ -22,6 +23,9 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 GONE = 141
 """The status of a program that nobody reads from any more: 128 + SIGPIPE."""
+
+LATER = 3.0
+"""Seconds after which other processes than the first tell an error: if the first failed too, torchrun has ended it."""
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """What writing raises where there is no room."""
@@ -74,8 +78,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         abandon_output()
         return refuse(f"cannot write: {error.strerror}; free some space or write elsewhere")
     except KeyboardInterrupt:
-        print("implanting: stopped", file=sys.stderr)
+        if leads():
+            print("implanting: stopped", file=sys.stderr)
         return 130
+
+
+def leads() -> bool:
+    """Whether this process is the only one, or the first of those that torchrun started."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 def run(given: list[str]) -> int:
@@ -109,6 +119,8 @@ def module_of(verb: str) -> ModuleType:
 
 
 def refuse(message: str) -> int:
-    """Tell the user what to mend."""
+    """Tell the user what to mend; where all of several processes find it, the first speaks for them."""
+    if not leads():
+        time.sleep(LATER)
     print(f"implanting: {one_line(message)}", file=sys.stderr)
     return 2

@@ -13,6 +13,7 @@ from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from implanting.efficientnet import EfficientNetLite0
+from implanting.folding import device_of
 from implanting.images import Normalisation
 from implanting.networks import Network
 from implanting.own_module import ModuleNetwork
@@ -23,7 +24,7 @@ from implanting.threads import in_threads
 BATCH = 32
 """Images that go through the network at once, at most: with more, maps leave the processor's cache."""
 
-MAP = 5 * 2**20
+LARGEST_MAP = 5 * 2**20
 """Numbers (20 MiB) of the largest map on the way, at most, unless one image has more: beyond, memory is no longer kept
 for the next map but given back and fetched anew, which takes longer than the convolution."""
 
@@ -34,29 +35,21 @@ EmbeddingNetwork = Network | EfficientNetLite0 | ModuleNetwork
 `bears_threads`."""
 
 
-def batches_of(
-    images: UInt8[Tensor, "image height width 3"], network: EmbeddingNetwork
-) -> tuple[UInt8[Tensor, "batch height width 3"], ...]:
-    """The images in batches that are quick and small in memory, whatever the images' size."""
-    return images.split(images_at_once(network, images.shape[1], images.shape[2]))
-
-
 def images_at_once(network: EmbeddingNetwork, height: int, width: int) -> int:
-    """How many images of this size go through the network together."""
-    return max(1, min(BATCH, int(MAP // (network.numbers_per_pixel * height * width))))
+    """How many images of this size go through the network together: quick, and small in memory whatever their size."""
+    return max(1, min(BATCH, int(LARGEST_MAP // (network.numbers_per_pixel * height * width))))
 
 
 def through(
     network: EmbeddingNetwork,
     images: UInt8[Tensor, "image height width 3"],
-    device: torch.device,
     work: Callable[[slice], Made],
     progress: Progress = silent,
     description: str = "",
 ) -> list[Made]:
     """What `work` makes of the images of each batch, in order; it is told which rows they are."""
     at_once = images_at_once(network, images.shape[1], images.shape[2])
-    if device.type != "cpu" or not network.bears_threads:
+    if device_of(network).type != "cpu" or not network.bears_threads:
         batches = slices(len(images), at_once)
         return [work(rows) for rows in progress(batches, description, len(batches))]
     share = math.ceil(len(images) / torch.get_num_threads())
@@ -72,13 +65,13 @@ def embed(
     network: EmbeddingNetwork,
     normalisation: Normalisation,
     images: UInt8[Tensor, "image height width 3"],
-    device: torch.device,
     progress: Progress = silent,
 ) -> Float[Tensor, "image location dim"]:
     """phi of each image by a network that is in evaluation mode."""
+    device = device_of(network)
 
     @torch.inference_mode()
     def phi(rows: slice) -> Float[Tensor, "batch location dim"]:
         return locations(network(normalisation(images[rows].to(device))))
 
-    return torch.cat(through(network, images, device, phi, progress, "embedding"))
+    return torch.cat(through(network, images, phi, progress, "embedding"))

@@ -23,11 +23,11 @@ class Embedding(Protocol):
         """The maps that implants read, and phi."""
 
 
-Network = TypeVar("Network", bound=nn.Module)
+Frozen = TypeVar("Frozen", bound=nn.Module)
 
 
 @torch.no_grad()
-def folded(network: Network, image_size: tuple[int, int]) -> Network:
+def folded(network: Frozen, image_size: tuple[int, int]) -> Frozen:
     """A copy that computes the same, faster; the network itself where nothing can be folded."""
     quick = copy.deepcopy(network)
     image = trial_image(network, image_size)
@@ -43,8 +43,12 @@ def folded(network: Network, image_size: tuple[int, int]) -> Network:
 
 def trial_image(network: nn.Module, image_size: tuple[int, int]) -> Tensor:
     """Noise, where the network computes."""
-    device = next((parameter.device for parameter in network.parameters()), torch.device("cpu"))
-    return torch.randn(1, 3, *image_size, generator=torch.Generator().manual_seed(0)).to(device)
+    return torch.randn(1, 3, *image_size, generator=torch.Generator().manual_seed(0)).to(device_of(network))
+
+
+def device_of(network: nn.Module) -> torch.device:
+    """Where the network computes; one without parameters, such as one whose convolutions are packed, on the CPU."""
+    return next((parameter.device for parameter in network.parameters()), torch.device("cpu"))
 
 
 def observed(

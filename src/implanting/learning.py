@@ -5,11 +5,10 @@ so that images and classes are added and removed at the cost of themselves; the 
 """
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
@@ -18,10 +17,7 @@ from implanting.activations import encode
 from implanting.base import BaseNetwork
 from implanting.calibration import UNKNOWN, Calibration, calibrate, open_set_score
 from implanting.crossfit import cross_fit
-from implanting.errors import ConfigError
 from implanting.fitting import Fitted, Fitting, widened
-from implanting.heatmap import Explanation, MapKind, centre_square, similarity_maps, softmax_maps
-from implanting.images import ImageSource, decode, load
 from implanting.randomness import Stream, generator_of
 from implanting.similarity import pool, probabilities, scaled_cosine
 from implanting.supports import Supports
@@ -192,23 +188,3 @@ def left_out_cosines(
     rest = learned.prototypes[labels] * learned.counts[labels, None] - vectors
     own = scaled_cosine(queries, rest[:, None], 1.0)
     return cosines.scatter(2, labels[:, None, None].expand(-1, queries.shape[1], 1), own)
-
-
-def explain(
-    learned: Learned, source: ImageSource, size: int, classes: Sequence[Any], kind: MapKind, finer: int
-) -> Explanation:
-    """Where an image looks like each class; the maps come from the image at `finer` times the size."""
-    if learned.fitted.classify.query_pooling == "flatten":
-        raise ConfigError("a base trained with flatten has no class scores of single locations: explain needs another")
-    features = {
-        side: learned.features(torch.from_numpy(load(source, side).copy())[None]) for side in {size, size * finer}
-    }
-    probabilities = learned.probabilities(learned.cosines(features[size]))[0]
-    phi, image = features[size * finer][0], decode(source)
-    shape = learned.base.map_size(size * finer, size * finer)
-    if kind == "softmax":
-        maps = softmax_maps(phi, learned.prototypes, learned.fitted.classify.tau, shape)
-    else:
-        maps = similarity_maps(phi, learned.prototypes, shape)
-    box = centre_square(image.height, image.width)
-    return Explanation(np.asarray(image), maps.numpy(), tuple(classes), probabilities.numpy(), kind, box)

@@ -1,4 +1,4 @@
-"""ResNet-12 (the variant of TADAM) and C128F: embedding networks phi as lists of blocks that can be entered midway.
+"""ResNet-12 (the variant of TADAM) and C128F: embedding networks phi as lists of blocks.
 
 The choices made, where papers and public code disagree (`docs/decisions/0002-network-details.md`):
 every block ends in a 2x2 max-pool that rounds down, so 84 px give 5x5 locations; ResNet-12's shortcut is a 1x1
@@ -106,10 +106,10 @@ class Network(nn.Module):
         self.tail = blocks[-1].tail()
 
     def forward(
-        self, x: Float[Tensor, "image channel height width"], enter: int = 0, leave: int | None = None
+        self, x: Float[Tensor, "image channel height width"], leave: int | None = None
     ) -> Float[Tensor, "image dim out_height out_width"]:
-        """Run blocks `enter` to `leave` (all by default): `phi(x) == network(network(x, leave=3), enter=3)`."""
-        for block in self.blocks[enter:leave]:
+        """phi, or the map before block `leave`, where it is left."""
+        for block in self.blocks[:leave]:
             x = block(x)
         return x
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from implanting.checkpoint import part, prefixed
 from implanting.config import PretrainConfig
 
 MOMENTUM = 0.9
@@ -43,23 +44,24 @@ def build_optimizer(config: PretrainConfig, model: nn.Module) -> torch.optim.Opt
     return torch.optim.SGD(groups, lr=config.learning_rate, momentum=MOMENTUM, nesterov=True, fused=True)
 
 
-PREFIX = "optimizer."
+PART = "optimizer"
+"""Of a file: the state of the optimiser."""
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """The optimiser's state, a tensor a name: `optimizer.3.momentum_buffer`."""
     state = optimizer.state_dict()["state"]
-    return {f"{PREFIX}{weight}.{name}": value for weight, values in state.items() for name, value in values.items()}
+    named = {f"{weight}.{name}": value for weight, values in state.items() for name, value in values.items()}
+    return prefixed(PART, named)
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
     """The inverse of `optimizer_tensors`, in place; other tensors are left alone."""
     weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
-    for key, value in tensors.items():
-        if key.startswith(PREFIX):
-            number, name = key.removeprefix(PREFIX).split(".")
-            state.setdefault(int(number), {})[name] = laid_out_like(weights[int(number)], value)
+    for key, value in part(PART, tensors).items():
+        number, name = key.split(".")
+        state.setdefault(int(number), {})[name] = laid_out_like(weights[int(number)], value)
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
 
 

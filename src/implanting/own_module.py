@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from implanting.errors import ConfigError, ImageTooSmall, ImplantingError
-from implanting.tail import Activation, ImplantedLayer, Tail, check_sizes
+from implanting.tail import Activation, ImplantedLayer, Tail, check_fit
 
 Images = Float[Tensor, "image channel height width"]
 
@@ -107,7 +107,7 @@ class ModuleNetwork(nn.Module):
                 )
             )
         tail = Tail(tuple(layers))
-        check_sizes(tail, [(one.shape[2], one.shape[3]) for one in distinct], (phi.shape[2], phi.shape[3]))
+        check_fit(tail, [(one.shape[2], one.shape[3]) for one in distinct], (phi.shape[2], phi.shape[3]))
         self.tail = tail
 
     def forward(self, x: Images) -> Float[Tensor, "image dim out_height out_width"]:

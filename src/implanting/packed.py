@@ -19,7 +19,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from implanting.efficientnet import SameConvolution
-from implanting.folding import Network, observed, replace, same_maps, trial_image
+from implanting.folding import Frozen, observed, replace, same_maps, trial_image
 from implanting.winograd import convolve, transformed
 
 WINOGRAD_CHANNELS, WINOGRAD_TILES = 128, 64
@@ -54,7 +54,7 @@ def available() -> bool:
 
 
 @torch.no_grad()
-def packed(network: Network, image_size: tuple[int, int]) -> Network:
+def packed(network: Frozen, image_size: tuple[int, int]) -> Frozen:
     """A copy that computes the same, faster; the network itself where that cannot be had."""
     names = [name for name, module in network.named_modules() if packable(module)]
     if not names or not available():

@@ -20,8 +20,8 @@ from torch.nn.parallel import DistributedDataParallel
 from implanting.augment import shrink
 from implanting.base import BaseNetwork
 from implanting.batches import batch, batch_indices
-from implanting.classifiers import classification_loss
 from implanting.config import PretrainConfig
+from implanting.cosine_classifier import classification_loss
 from implanting.datasets import ImageSet
 from implanting.distributed import choose_device, process_group, rank, restarted, share, synchronise, world_size
 from implanting.errors import ConfigError

@@ -4,7 +4,6 @@ The checkpoint of an unfinished run is a base network like any other, with the o
 """
 
 import dataclasses
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,9 @@ from torch import Tensor, nn
 
 from implanting import __version__
 from implanting.base_file import load_base
-from implanting.classifiers import CosineClassifier
+from implanting.checkpoint import check_destination
 from implanting.config import PretrainConfig, flat
+from implanting.cosine_classifier import CosineClassifier
 from implanting.datasets import ImageSet, check_disjoint
 from implanting.distributed import from_rank_zero, rank, world_size
 from implanting.errors import ConfigError
@@ -94,14 +94,7 @@ class Run:
 
 def check_output(out: Path, resume: bool, overwrite: bool) -> None:
     """Refuse, before anything slow is done, to write where nothing can be written or something would be lost."""
-    if out.suffix != ".safetensors":
-        raise ConfigError(
-            f"--out {out}: a base network's file ends in .safetensors; the log and the curves stand beside it"
-        )
-    if not out.parent.is_dir():
-        raise ConfigError(f"--out {out}: there is no folder {out.parent}; create it first")
-    if out.is_dir() or not os.access(out.parent, os.W_OK):
-        raise ConfigError(f"--out {out} cannot be written: it is a folder, or its folder is read-only; choose another")
+    check_destination(out)
     if resume and overwrite:
         raise ConfigError("--resume goes on with what --out holds and --overwrite replaces it: choose one")
     if out.exists() and not (resume or overwrite):
@@ -136,6 +129,7 @@ def prepare(
     if config.shrink_size is not None:
         network.map_size(config.shrink_size, config.shrink_size)
     model = StageOne(network, classifier).to(device)
+    teacher = load_base(config.teacher, str(device)) if config.teacher else None
     description = BaseDescription(
         config=config,
         class_names=images.class_names,
@@ -147,10 +141,11 @@ def prepare(
         held_out=tuple(held_out.tolist()),
         code_version=__version__,
         training={},
+        teacher_fingerprint=teacher.fingerprint if teacher else None,
     )
-    few_shot = few_shot_test(config, validation, normalisation, device) if validation is not None else None
+    few_shot = few_shot_test(config, validation, normalisation) if validation is not None else None
     optimizer = build_optimizer(config, model)
-    soft = soft_labels(load_base(config.teacher).to(device), images, progress) if config.teacher else None
+    soft = soft_labels(teacher, images, progress) if teacher else None
     return Run(config, images, few_shot, description, model, optimizer, device, total_steps(config, len(images)), soft)
 
 
@@ -169,12 +164,16 @@ def resume(run: Run, out: Path) -> None:
 def read_saved(run: Run, out: Path) -> tuple[BaseDescription, dict[str, Tensor]]:
     """A checkpoint, after checking that it is of this very run."""
     saved, tensors = read_base(out)
-    check_same(saved, run.config, run.description.data_fingerprint, out)
+    check_same(saved, run.config, run.description.data_fingerprint, out, run.description.teacher_fingerprint)
     return saved, tensors
 
 
-def check_same(saved: BaseDescription, config: PretrainConfig, data_fingerprint: str, out: Path) -> None:
-    """Refuse a checkpoint that was trained with other settings or on other images."""
+def check_same(
+    saved: BaseDescription, config: PretrainConfig, data_fingerprint: str, out: Path, teacher: str | None = None
+) -> None:
+    """Refuse a checkpoint that was trained with other settings, on other images or, where both are known, by another
+    teacher (its fingerprint).
+    """
     there, here = flat(saved.config), flat(config)
     differing = [
         f"--{name.replace('_', '-')} was {there[name]} and is {value}"
@@ -183,6 +182,8 @@ def check_same(saved: BaseDescription, config: PretrainConfig, data_fingerprint:
     ]
     if saved.data_fingerprint != data_fingerprint:
         differing.append(f"it was trained on other images ({saved.data_name}, {saved.data_fingerprint[:8]})")
+    if teacher and saved.teacher_fingerprint not in (None, teacher):
+        differing.append(f"--teacher {config.teacher} is another network now ({teacher[:8]})")
     if differing:
         raise ConfigError(f"cannot go on from {out}: {'; '.join(differing)}; give the same again, or another --out")
 

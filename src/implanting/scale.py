@@ -39,8 +39,7 @@ def choose_tau(
     config: TaskConfig = VALIDATION,
 ) -> float:
     """The tau of least cross-entropy of queries, so pooled, with prototypes of gap-pooled supports."""
-    smallest = min(len(indices) for indices in image_set.indices_by_class())
-    way = min(config.way, len(image_set.class_names))
+    smallest, way = image_set.smallest_class, min(config.way, len(image_set.class_names))
     shot = min(config.shot, max(1, smallest // 2))
     fitting = TaskConfig(way, shot, max(1, min(config.queries, smallest - shot)), config.tasks, config.seed)
     cosines, truth = task_cosines(phi, image_set, query_pooling, fitting)

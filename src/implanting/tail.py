@@ -58,13 +58,8 @@ class Tail:
                         f"give a number from 0 to {number - 1}, or None"
                     )
 
-    @property
-    def maps(self) -> int:
-        """How many base maps the layers read."""
-        return 1 + max(layer.reads for layer in self.layers)
 
-
-def check_sizes(tail: Tail, sizes: Sequence[tuple[int, int]], phi: tuple[int, int]) -> None:
+def check_fit(tail: Tail, sizes: Sequence[tuple[int, int]], phi: tuple[int, int]) -> None:
     """Refuse a tail whose implants would not fit the maps beside which they stand, or phi."""
     outputs: list[tuple[int, int]] = []
     for number, layer in enumerate(tail.layers):

@@ -49,7 +49,7 @@ def mix(state: UInt64[np.ndarray, "..."]) -> UInt64[np.ndarray, "..."]:
 
 def draw_tasks(image_set: ImageSet, config: TaskConfig) -> Tasks:
     """Tasks 0, 1, ... of a seed: `way` classes each, then disjoint supports and queries of each class."""
-    check_sizes(image_set, config)
+    check_enough(image_set, config)
     classes, images = draw_images(image_set, config, config.shot + config.queries)
     return tasks_of(image_set, classes, images[..., : config.shot], images[..., config.shot :])
 
@@ -106,7 +106,7 @@ def draw_chunk(
     return classes, table[classes[..., None], chosen]
 
 
-def check_sizes(image_set: ImageSet, config: TaskConfig) -> None:
+def check_enough(image_set: ImageSet, config: TaskConfig) -> None:
     """Every class must be able to serve in every task."""
     shot, queries = config.shot, config.queries
     check_way(image_set, config.way)

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from implanting.checkpoint import read_checkpoint, write_checkpoint
-from implanting.classifiers import CosineClassifier
+from implanting.checkpoint import part, prefixed, read_checkpoint, write_checkpoint
 from implanting.config import PretrainConfig, config_from_dict
+from implanting.cosine_classifier import CosineClassifier
 from implanting.errors import CheckpointError, ConfigError
 from implanting.images import Normalisation, Preprocessing
 from implanting.networks import Network, build_network
@@ -35,6 +35,8 @@ class BaseDescription:
     code_version: str
     training: Mapping[str, Any]
     """Steps done and planned, whether finished, seconds, last loss, accuracy and validation."""
+    teacher_fingerprint: str | None = None
+    """Of the base network that taught it; None where none did, and in files of earlier versions."""
 
     @property
     def name(self) -> str:
@@ -54,7 +56,8 @@ class BaseDescription:
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> "BaseDescription":
         """The inverse of `document`."""
-        values = {field.name: document[field.name] for field in dataclasses.fields(cls)}
+        noted = {"teacher_fingerprint": None, **document}  # which earlier versions did not note
+        values = {field.name: noted[field.name] for field in dataclasses.fields(cls)}
         values["config"] = config_from_dict(PretrainConfig, values["config"])
         values["normalisation"] = Normalisation(**{key: tuple(value) for key, value in values["normalisation"].items()})
         for name in ("class_names", "image_size", "held_out"):
@@ -92,27 +95,20 @@ def build(config: PretrainConfig, classes: int, image_size: tuple[int, int]) -> 
 
 def weights(network: nn.Module, classifier: CosineClassifier | None) -> dict[str, Tensor]:
     """The tensors of a base network by the names they have in a checkpoint."""
-    parts = {"network": network, "classifier": classifier}
-    return {
-        f"{part}.{name}": value
-        for part, module in parts.items()
-        if module is not None
-        for name, value in module.state_dict().items()
-    }
+    learned = {} if classifier is None else classifier.state_dict()
+    return prefixed("network", network.state_dict()) | prefixed("classifier", learned)
 
 
 def load_weights(
     network: Network, classifier: CosineClassifier, tensors: Mapping[str, Tensor], path: Path | str
 ) -> None:
     """The inverse of `weights`, in place; further tensors are left alone."""
-    for part, module in {"network": network, "classifier": classifier}.items():
-        prefix = f"{part}."
-        own = {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+    for name, module in {"network": network, "classifier": classifier}.items():
         try:
-            module.load_state_dict(own)
+            module.load_state_dict(part(name, tensors))
         except RuntimeError as error:
             raise CheckpointError(
-                f"{path} is damaged: the tensors of its {part} do not fit its configuration; copy it anew"
+                f"{path} is damaged: the tensors of its {name} do not fit its configuration; copy it anew"
             ) from error
 
 

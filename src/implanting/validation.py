@@ -35,12 +35,11 @@ class FewShotTest:
     config: TaskConfig
     pooling: Pooling
     normalisation: Normalisation
-    device: torch.device
 
     def phi(self, network: Network) -> Float[Tensor, "image location dim"]:
         """What the network makes of the images in evaluation mode."""
         network.eval()
-        phi = embed(network, self.normalisation, self.images.images, self.device)
+        phi = embed(network, self.normalisation, self.images.images)
         network.train()
         return phi
 
@@ -55,30 +54,26 @@ class FewShotTest:
         return one_shot_calibration(self.phi(network).cpu(), self.images, classify)
 
 
-def few_shot_test(
-    config: PretrainConfig, validation: ImageSet, normalisation: Normalisation, device: torch.device
-) -> FewShotTest | None:
+def few_shot_test(config: PretrainConfig, validation: ImageSet, normalisation: Normalisation) -> FewShotTest | None:
     """5-way 5-shot tasks; smaller ones where there are fewer than five classes or twenty images a class."""
     if not config.validation_tasks or why_no_validation(validation):
         return None
     kept = max(config.validation_images, SHOT + QUERIES)
     images = validation.subset(torch.cat([indices[:kept] for indices in validation.indices_by_class()]))
-    smallest = min(len(indices) for indices in images.indices_by_class())
     tasks = TaskConfig(
         way=min(5, len(images.class_names)),
         shot=SHOT,
-        queries=min(QUERIES, smallest - SHOT),
+        queries=min(QUERIES, images.smallest_class - SHOT),
         tasks=config.validation_tasks,
     )
-    return FewShotTest(images, draw_tasks(images, tasks), tasks, config.pooling, normalisation, device)
+    return FewShotTest(images, draw_tasks(images, tasks), tasks, config.pooling, normalisation)
 
 
 def why_no_validation(validation: ImageSet) -> str | None:
     """What keeps these classes from serving as few-shot validation, if anything does."""
-    smallest = min(len(indices) for indices in validation.indices_by_class())
     if len(validation.class_names) < 2:
         return f"{validation.name} has one class; tasks need two or more"
-    if smallest <= SHOT:
+    if (smallest := validation.smallest_class) <= SHOT:
         return f"a class of {validation.name} has {smallest} images; {SHOT}-shot tasks need more"
     return None
 
@@ -88,8 +83,7 @@ def one_shot_calibration(
     phi: Float[Tensor, "image location dim"], image_set: ImageSet, classify: PrototypeClassifier
 ) -> Calibration:
     """From all queries of many tasks with one support a class."""
-    smallest = min(len(indices) for indices in image_set.indices_by_class())
-    way, queries = min(5, len(image_set.class_names)), min(QUERIES, smallest - 1)
+    way, queries = min(5, len(image_set.class_names)), min(QUERIES, image_set.smallest_class - 1)
     tasks = draw_tasks(image_set, TaskConfig(way, 1, queries, CALIBRATING_TASKS))
     cosines = [
         scaled_cosine(

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from commands import implanting, pretrain_command, reproduce_command, same_weights, write_fc100
 from implanting.base_file import load_base
 from implanting.batches import batch
-from implanting.classifiers import classification_loss
+from implanting.cosine_classifier import classification_loss
 from implanting.datasets import read_dataset
 from implanting.optimisation import schedule
 from implanting.pretraining import inputs
@@ -162,3 +162,9 @@ def test_a_worker_that_is_killed_is_told_in_one_line(tmp_path: Path) -> None:
     settings = ["--split", "val", "--way", "4", "--shot", "1", "--queries", "8", "--tasks", "21", "--workers", "2"]
     command = [sys.executable, str(program), "evaluate", "--base", str(out), "--data", str(data), *settings]
     assert "was ended by SIGKILL" in implanting(*command, status=2).stderr.splitlines()[-1]
+
+
+def test_what_all_processes_find_wrong_is_said_once(tmp_path: Path) -> None:
+    arguments = ["-m", "implanting", "evaluate", "--base", str(tmp_path / "none.safetensors"), "--data", str(tmp_path)]
+    finished = implanting(*LAUNCHER, *arguments, status=1)  # torchrun's own, which says more than we do
+    assert finished.stderr.count("implanting: ") == 1

@@ -66,7 +66,11 @@ def evaluated(capsys: pytest.CaptureFixture[str], base: Path, data: Path, *flags
         ("held_out_base", ["--classes", "base", "--queries", "9"], "8 images that were not trained on; 9 queries"),
         ("held_out_base", ["--shot", "19"], "19-shot with 6 queries needs 25"),
         ("held_out_base", ["--save-tasks", "none/tasks.npz"], "--save-tasks none/tasks.npz cannot be written"),
-        ("held_out_base", ["--save-results", "none/results.npz"], "--save-results none/results.npz cannot be written"),
+        (
+            "held_out_base",
+            ["--save-results", "none/results.npz"],
+            "--save-results none/results.npz: there is no folder none",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_once_before_workers_are_started(

@@ -7,8 +7,8 @@ import torch
 from safetensors.torch import save_file
 
 from implanting import checkpoint
-from implanting.checkpoint import read_checkpoint, write_checkpoint
-from implanting.errors import CheckpointError
+from implanting.checkpoint import check_destination, part, prefixed, read_checkpoint, write_checkpoint
+from implanting.errors import CheckpointError, ConfigError
 
 TENSORS = {"a": torch.arange(6.0).view(2, 3), "b": torch.tensor(7)}
 DOCUMENT = {"name": "ünïcode", "numbers": [1, 0.1], "nothing": None}
@@ -28,6 +28,25 @@ def test_round_trip(path):
     for name, tensor in TENSORS.items():
         assert torch.equal(tensors[name], tensor)
         assert tensors[name].dtype == tensor.dtype
+
+
+def test_parts_of_a_file_are_told_apart():
+    tensors = prefixed("base", TENSORS) | prefixed("base.more", {"c": torch.zeros(1)}) | {"basely": torch.ones(1)}
+    assert tensors.keys() == {"base.a", "base.b", "base.more.c", "basely"}
+    assert part("base", tensors).keys() == {"a", "b", "more.c"}
+    assert part("base", tensors)["a"] is TENSORS["a"]
+    assert part("other", tensors) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("a.png", "ends in .safetensors"), ("none/a.safetensors", "no folder"), ("b.safetensors", "it is a folder")],
+)
+def test_a_place_where_no_file_can_be_written_is_refused(tmp_path, name, said):
+    (tmp_path / "b.safetensors").mkdir()
+    with pytest.raises(ConfigError, match=f"--out .*{said}"):
+        check_destination(tmp_path / name)
+    check_destination(tmp_path / "a.safetensors")
 
 
 def test_tensors_of_any_layout_are_stored_by_value(path):

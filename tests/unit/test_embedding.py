@@ -38,7 +38,7 @@ def test_a_few_images_are_shared_among_threads_too(two_threads):
         both.wait()  # for the other thread, and in vain where one thread does all
         return rows.stop - rows.start
 
-    assert embedding.through(resnet12(8), noise(25, 8, 8, 3), torch.device("cpu"), work) == [13, 12]
+    assert embedding.through(resnet12(8), noise(25, 8, 8, 3), work) == [13, 12]
 
 
 def test_no_images_are_one_empty_batch():
@@ -47,7 +47,8 @@ def test_no_images_are_one_empty_batch():
 
 def test_large_images_go_through_in_smaller_batches():
     def lengths(network, *shape):
-        return [len(batch) for batch in embedding.batches_of(torch.zeros(*shape, 3, dtype=torch.uint8), network)]
+        images = torch.zeros(*shape, 3, dtype=torch.uint8)
+        return embedding.through(network, images, lambda rows: rows.stop - rows.start)
 
     assert lengths(resnet12(64), 76, 8, 8) == [32, 32, 12]
     assert lengths(resnet12(64), 15, 84, 84) == [11, 4]

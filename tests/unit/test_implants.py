@@ -55,7 +55,7 @@ def sizes(tail: Tail) -> Sizes:
     for layer in tail.layers:
         size = found.setdefault(layer.reads, size)
         size = strided(size, layer.stride)
-    return tuple(found[number] for number in range(tail.maps))
+    return tuple(found[number] for number in sorted(found))
 
 
 def unsettled(tail: Tail, tasks: int = 3, channels: int = 6) -> Implants:
@@ -133,7 +133,7 @@ def test_tasks_do_not_mix(tail):
 )
 def test_parameters_of_a_task(tail, parameters):
     for tasks in (1, 2):
-        implants = new_implants(tail, ((10, 10),) * tail.maps, 16, [seeded(task) for task in range(tasks)])
+        implants = new_implants(tail, sizes(tail), 16, [seeded(task) for task in range(tasks)])
         assert sum(parameter.numel() for parameter in implants.parameters()) == tasks * parameters
         assert len({id(parameter) for parameter in implants.parameters()}) == len(implants.parameters())
 

@@ -3,7 +3,6 @@
 import dataclasses
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -13,15 +12,12 @@ from implanting.base import BaseNetwork
 from implanting.base_file import load_base
 from implanting.calibration import UNKNOWN, Calibration
 from implanting.config import ImplantConfig, InferenceConfig
-from implanting.errors import ConfigError
 from implanting.fitting import fitting_of
-from implanting.images import load
 from implanting.inference import PrototypeClassifier
 from implanting.learning import (
     CALIBRATED,
     Learned,
     calibrating,
-    explain,
     implants_pay,
     learn,
     left_out_cosines,
@@ -31,7 +27,7 @@ from implanting.methods import ImplantMethod
 from implanting.similarity import pool
 from implanting.tasks import Tasks
 from implanting.views import view_of
-from toys import coloured, noise, toy_base
+from toys import coloured, toy_base
 
 SHADES = coloured(classes=4, per_class=6, size=32, seed=1, prefix="shade")
 IMAGES, LABELS = SHADES.images[:16], SHADES.labels[:16]
@@ -191,27 +187,11 @@ def test_auto_is_implants_where_they_pay(base):
     assert not implants_pay(toy_base(pooling="flatten"), torch.tensor([5, 5]))
 
 
-@pytest.mark.parametrize("implants", [False, True])
-@pytest.mark.parametrize("finer", [1, 2])
-def test_maps_are_the_scores_of_locations(base, implants, finer):
-    learned = learned_by(base, implants=implants, query_pooling="dense")
-    image = noise(48, 40, 3, seed=3).numpy()
-    explanation = explain(learned, image, 32, ("a", "b", "c", "d"), "similarity", finer)
-    assert explanation.map.shape == (4, *base.map_size(32 * finer, 32 * finer))
-    assert explanation.classes == ("a", "b", "c", "d")
-    larger = learned.features(torch.from_numpy(load(image, 32 * finer).copy())[None])
-    assert np.allclose(explanation.map.reshape(4, -1).T, learned.cosines(larger)[0], atol=1e-6)
-    seen = torch.from_numpy(load(image, 32).copy())[None]
-    assert np.array_equal(explanation.probabilities, answers(learned, seen)[0])  # whatever the maps' size
-
-
-def test_a_flattened_base_classifies_but_has_no_maps():
+def test_a_flattened_base_classifies():
     base = toy_base(pooling="flatten")
     learned = learned_by(base, implants=False)
     assert learned.prototypes.shape == (4, 4 * base.network.dim)
     assert answers(learned).shape == (8, 4)
-    with pytest.raises(ConfigError, match="flatten"):
-        explain(learned, noise(32, 32, 3).numpy(), 32, "abcd", "similarity", 1)
 
 
 def test_no_image_has_no_answer(base):

@@ -111,7 +111,7 @@ def test_a_graph_that_computes_something_else_is_found_out(implanted):
 def test_without_the_extra_the_error_names_the_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxscript", None)
     monkeypatch.setattr(onnx_file, "find_spec", lambda name: None if name == "onnxscript" else object())
-    with pytest.raises(MissingExtra, match=r"pip install 'implanting\[export\]'"):
+    with pytest.raises(MissingExtra, match="pip install onnx onnxscript onnxruntime"):
         onnx_file.require_exporter()
 
 

@@ -219,9 +219,9 @@ def test_the_first_part_of_training_sees_shrunken_images(tmp_path, monkeypatch):
     sizes = []
     monkeypatch.setattr(
         "implanting.networks.Network.forward",
-        lambda self, x, enter=0, leave=None, forward=Network.forward: (
+        lambda self, x, leave=None, forward=Network.forward: (
             sizes.append(x.shape[-1]),
-            forward(self, x, enter, leave),
+            forward(self, x, leave),
         )[1],
     )
     images = coloured(classes=3, per_class=8, size=32)

@@ -7,6 +7,7 @@ from implanting.base_file import load_base
 from implanting.config import Pooling
 from implanting.errors import ConfigError
 from implanting.pretraining import pretrain
+from implanting.run import prepare, resume
 from implanting.soft_labels import soft_labels, targets
 from toys import coloured, tiny_config
 
@@ -58,3 +59,19 @@ def test_a_network_learns_what_its_teacher_says(tmp_path):
     agreeing = (soft_labels(pupil, BASE).argmax(1) == soft.argmax(1)).float().mean()
     assert agreeing > 0.8
     assert load_base(tmp_path / "pupil.safetensors").description is not None
+
+
+def test_a_run_goes_on_with_the_same_teacher_only(tmp_path):
+    teacher, out = tmp_path / "teacher.safetensors", tmp_path / "pupil.safetensors"
+    settings = tiny_config(teacher=str(teacher))
+    pretrain(tiny_config(), BASE, None, teacher, device=CPU)
+    begun = prepare(settings, BASE, None, CPU)
+    begun.save(out)
+    resume(prepare(settings, BASE, None, CPU), out)
+    pretrain(tiny_config(seed=1), BASE, None, teacher, device=CPU, overwrite=True)
+    other = prepare(settings, BASE, None, CPU)
+    with pytest.raises(ConfigError, match=r"--teacher .*teacher\.safetensors is another network now .*another --out"):
+        resume(other, out)
+    begun.description = dataclasses.replace(begun.description, teacher_fingerprint=None)  # as earlier versions wrote
+    begun.save(out)
+    resume(other, out)

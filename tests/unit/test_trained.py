@@ -13,6 +13,13 @@ def test_a_description_survives_json():
     assert BaseDescription.from_document(json.loads(json.dumps(description.document()))) == description
 
 
+def test_files_of_earlier_versions_say_nothing_of_a_teacher():
+    description = toy_base().description
+    document = description.document()
+    del document["teacher_fingerprint"]
+    assert BaseDescription.from_document(document) == description
+
+
 def test_initial_weights_are_those_of_the_seed_and_leave_torch_alone():
     torch.manual_seed(3)
     expected = torch.rand(1)

@@ -23,15 +23,16 @@ from implanting.bench.noise import fresh_network, random_pixels
 from implanting.bench.timing import Work, best_seconds
 from implanting.bundled import IMAGENET
 from implanting.calibration import UNKNOWN
-from implanting.classifier import ImageClassifier, decoded
+from implanting.classifier import ImageClassifier
 from implanting.config import NetworkConfig
-from implanting.embedding import batches_of
+from implanting.embedding import images_at_once
 from implanting.fitting import Fitted
 from implanting.images import ImageSource, Normalisation, Preprocessing, decode, resize
 from implanting.inference import PrototypeClassifier
 from implanting.learning import Learned
 from implanting.onnx_file import EXPORTER, RUNTIME, installed, onnx_bytes, open_session, run
 from implanting.progress import Progress, silent
+from implanting.reading import decoded
 from implanting.similarity import locations
 
 WAY = 5
@@ -98,16 +99,17 @@ def ways_of(classifier: ImageClassifier, eager: EagerNetwork, pixels: Tensor) ->
     def answers(features: Tensor) -> Tensor:
         return learned.probabilities(learned.cosines(features))
 
+    batches = pixels.split(images_at_once(base.network, *pixels.shape[1:3]))
     ways: dict[str, Work] = {
         "eager": lambda: answers(eager([pixels])),
-        "eager_in_batches": lambda: answers(eager(batches_of(pixels, base.network))),
+        "eager_in_batches": lambda: answers(eager(batches)),
         "ours": lambda: answers(base.embed(pixels)),
         "eager_one_image": lambda: answers(eager([pixels[:1]])),
         "ours_one_image": lambda: answers(base.embed(pixels[:1])),
     }
     if installed(*EXPORTER, RUNTIME):
         session = open_session(onnx_bytes(classifier))
-        ways["onnxruntime"] = lambda: [run(session, batch) for batch in batches_of(pixels, base.network)]
+        ways["onnxruntime"] = lambda: [run(session, batch) for batch in batches]
     return ways
 
 

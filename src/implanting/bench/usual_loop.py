@@ -13,8 +13,8 @@ from PIL import Image, ImageOps
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
-from implanting.classifiers import classification_loss
 from implanting.config import PretrainConfig
+from implanting.cosine_classifier import classification_loss
 from implanting.datasets import ImageSet
 from implanting.images import Normalisation
 from implanting.optimisation import MOMENTUM

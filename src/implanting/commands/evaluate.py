@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from implanting.base import BaseNetwork
 from implanting.base_file import load_base
+from implanting.checkpoint import check_destination
 from implanting.commands.evaluate_prepare import Prepared, prepare
 from implanting.commands.evaluate_report import (
-    check_writable,
     images_told,
     remark,
     result_arrays,
@@ -28,7 +28,8 @@ def main(arguments: Sequence[str]) -> int:
     """Compute what each image needs once, then evaluate each number of shots."""
     command = parse(Evaluate, "evaluate", arguments)
     command.check()
-    check_writable(command.save_results, "--save-results")
+    if command.save_results:
+        check_destination(command.save_results, "--save-results", ".npz")
     set_threads(command.run.threads)
     device = choose_device(command.run.device)
     base, began = load_base(command.base, str(device)), time.monotonic()

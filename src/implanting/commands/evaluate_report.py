@@ -125,13 +125,6 @@ def result_arrays(results: Sequence[Result], class_names: Sequence[str]) -> dict
     }
 
 
-def check_writable(path: Path | None, flag: str) -> None:
-    """Refuse, before anything slow is done, a place that cannot be written."""
-    if path is not None and (path.is_dir() or not path.parent.is_dir()):
-        reason = "it is a folder" if path.is_dir() else f"there is no folder {path.parent}"
-        raise ConfigError(f"{flag} {path} cannot be written ({reason}): choose another place")
-
-
 def write_arrays(path: Path, flag: str, arrays: Mapping[str, np.ndarray]) -> None:
     """Arrays as a compressed .npz file that needs no pickle."""
     try:

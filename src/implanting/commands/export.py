@@ -1,7 +1,6 @@
 """`implanting export`: a fitted classifier as one ONNX file, checked by onnxruntime."""
 
 import dataclasses
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,15 +11,15 @@ import torch
 import tyro
 
 from implanting import __version__
-from implanting.checkpoint import write_atomically
-from implanting.classifier import ImageClassifier, decoded
+from implanting.checkpoint import check_destination, write_atomically
+from implanting.classifier import ImageClassifier
 from implanting.commands.parsing import parse
 from implanting.config import ThreadsConfig
 from implanting.console import print_document, print_text, say
 from implanting.distributed import set_threads
-from implanting.errors import ConfigError
 from implanting.images import find_images, list_sources
 from implanting.onnx_file import RUNTIME, Agreement, check, installed, onnx_bytes, require_exporter, sample_photos
+from implanting.reading import decoded
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     command = parse(Export, "export", arguments)
     out = command.onnx or command.file.with_suffix(".onnx")
     require_exporter()
-    check_place(out)
+    check_destination(out, "--onnx", ".onnx")
     set_threads(command.run.threads)
     began = time.monotonic()
     classifier = ImageClassifier.load(command.file, base=command.base, device="cpu")  # where a graph is traced
@@ -58,14 +57,6 @@ def main(arguments: Sequence[str]) -> int:
     write_atomically(out, content)
     show(command, out, content, classifier, agreement, time.monotonic() - began)
     return 0
-
-
-def check_place(path: Path) -> None:
-    """Refuse, before anything slow is done, a place where no file can be written."""
-    if path.suffix != ".onnx":
-        raise ConfigError(f"--onnx {path}: the name of such a file ends in .onnx")
-    if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise ConfigError(f"--onnx {path} cannot be written: its folder is missing or read-only; name another place")
 
 
 def checked(command: Export, classifier: ImageClassifier, content: bytes) -> Agreement | None:

@@ -13,7 +13,6 @@ from implanting.base_file import base_document, load_base
 from implanting.checkpoint import FORMAT, kind_of
 from implanting.classifier import ImageClassifier
 from implanting.classifier_file import KIND as CLASSIFIER
-from implanting.classifier_file import describe_classifier
 from implanting.commands.parsing import parse
 from implanting.commands.trial import trial
 from implanting.console import describe, print_document, print_table, print_text
@@ -60,6 +59,29 @@ def show_classifier(command: Info, classifier: ImageClassifier) -> None:
     rows = [[title, shorten(text, 90)] for title, text in facts.items()]
     rows += [["base network", shorten(base.name, 90)], ["this machine", str(trial(base))]]
     print_table(str(command.file), ["", ""], rows)
+
+
+def describe_classifier(classifier: ImageClassifier) -> dict[str, str]:
+    """What people want to know first."""
+    learned, names = classifier.learned_, list(map(str, classifier.classes_.tolist()))
+    counts = learned.counts.tolist()
+    implants = learned.fitted.implants
+    calibrated = {
+        "supports": "from its own images",
+        "base": "from the base's validation images",
+        "nothing": "not calibrated",
+    }
+    images = "not kept" if classifier.supports_ is None else f"{len(classifier.supports_[1])} kept in the file"
+    return {
+        "classes": f"{len(names)}: {', '.join(names)}",
+        "images a class": f"{min(counts)} to {max(counts)}" if min(counts) < max(counts) else str(counts[0]),
+        "support images": images,
+        "implants": "none" if implants is None else f"{implants.layers[-1].gamma.shape[-1]} channels",
+        "pooling": f"{learned.fitted.classify} (support/query)",
+        "probabilities": calibrated[learned.calibration.told_by],
+        "unknown": "never answered" if classifier.unknown is None else f"{classifier.unknown!r}, {classifier.refuse:g}",
+        "image size": f"{classifier.size_} px",
+    }
 
 
 def show_base(command: Info, base: BaseNetwork) -> None:

@@ -11,7 +11,8 @@ from typing import Annotated, Any
 import tyro
 
 from implanting import __version__
-from implanting.classifier import Answer, ImageClassifier
+from implanting.answers import Answer
+from implanting.classifier import ImageClassifier
 from implanting.commands.parsing import parse
 from implanting.config import RunConfig, require
 from implanting.console import print_document, print_table, print_text, say, show_progress, telling_warnings

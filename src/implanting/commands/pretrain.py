@@ -21,8 +21,8 @@ from implanting.distributed import choose_device, restarted, set_threads
 from implanting.errors import SplitMissing
 from implanting.pretraining import pretrain
 from implanting.recipes import RECIPES, RecipeName
-from implanting.report import TrainingLog, plot_training
 from implanting.run import check_output
+from implanting.training_log import TrainingLog, plot_training
 from implanting.validation import why_no_validation
 
 RESULT = ("method", "way", "shot", "mean", "interval", "tasks")

@@ -50,6 +50,11 @@ class ImageSet:
         counts = torch.bincount(self.labels, minlength=len(self.class_names))
         return list(order.split(counts.tolist()))
 
+    @property
+    def smallest_class(self) -> int:
+        """How many images the class with the fewest has."""
+        return min(len(indices) for indices in self.indices_by_class())
+
     def subset(self, indices: Int64[Tensor, " chosen"], budget: int = MEMORY_BUDGET) -> "ImageSet":
         """A copy of some images; the classes stay, even those without an image."""
         chosen = torch.from_numpy(allocate((len(indices), *self.images.shape[1:]), budget))

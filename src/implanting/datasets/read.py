@@ -9,7 +9,7 @@ from implanting.datasets.image_set import ImageSet
 from implanting.datasets.reading import Options, SplitReaders
 from implanting.datasets.splits import SPLITS, split_name
 from implanting.errors import DataError, SplitMissing
-from implanting.progress import Progress
+from implanting.progress import Progress, silent
 
 FINDERS: tuple[Callable[[Path, Options], SplitReaders], ...] = (cifar.find, pickles.find, ravi_csv.find, folders.find)
 """In the order in which they are asked."""
@@ -27,7 +27,7 @@ def read_dataset(
     default_splits: str | Path | None = None,
     split_seed: int = 0,
     image_size: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress = silent,
     budget: int = MEMORY_BUDGET,
 ) -> ImageSet:
     """One split of the data set at `path`, a folder or a file; `docs/data.md` lists the formats.

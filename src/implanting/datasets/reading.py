@@ -20,7 +20,7 @@ from implanting.datasets.splits import check_lists
 from implanting.errors import DataError
 from implanting.images import decode_all, resize_all
 from implanting.images.decoding import stored_size
-from implanting.progress import Progress
+from implanting.progress import Progress, silent
 
 SplitReaders = Mapping[str, Callable[[], ImageSet]]
 
@@ -33,7 +33,7 @@ class Options:
     default_splits: str | Path | None = None
     split_seed: int = 0
     image_size: int | None = None
-    progress: Progress | None = None
+    progress: Progress = silent
     budget: int = MEMORY_BUDGET
 
 

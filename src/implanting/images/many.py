@@ -37,14 +37,13 @@ THREADS = max(2, min(16, os.cpu_count() or 1))
 def decode_all(
     paths: Sequence[Path],
     image_size: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress = silent,
     budget: int = MEMORY_BUDGET,
 ) -> tuple[UInt8[Tensor, "image height width 3"], str]:
     """All images in one tensor, and the rule by which they were resized.
 
     Without `image_size` they stay as stored, or become 84 pixels square if their sizes differ.
     """
-    progress = progress or silent
     height, width = (image_size, image_size) if image_size else _common_size(paths, progress)
     as_stored = image_size is None and (height, width) != (0, 0)
     side = image_size or DEFAULT_SIZE
@@ -60,7 +59,7 @@ def decode_all(
 def resize_all(
     images: UInt8[np.ndarray, "image height width 3"],
     size: int | None,
-    progress: Progress | None = None,
+    progress: Progress = silent,
     budget: int = MEMORY_BUDGET,
 ) -> tuple[UInt8[Tensor, "image new_height new_width 3"], str]:
     """Decoded images by the same rule; as a rule without copying where nothing is to be resized."""
@@ -71,7 +70,7 @@ def resize_all(
         return resize(Image.fromarray(images[index]), size)
 
     resized = allocate((len(images), size, size, 3), budget)
-    return torch.from_numpy(_fill(resized, read, progress or silent, "resizing")), RESIZING
+    return torch.from_numpy(_fill(resized, read, progress, "resizing")), RESIZING
 
 
 def allocate(shape: Sequence[int], budget: int = MEMORY_BUDGET) -> np.ndarray:

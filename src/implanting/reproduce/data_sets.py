@@ -25,7 +25,7 @@ def why_not_the_papers(table_data: DataName, base_images: ImageSet, novel: Image
     classes, needed = len(base_images.class_names), BASE_CLASSES[table_data]
     if classes != needed:
         return f"{table_data} has {needed} base classes, and here are {classes}"
-    smallest = min(len(indices) for images in (base_images, novel) for indices in images.indices_by_class())
+    smallest = min(base_images.smallest_class, novel.smallest_class)
     if smallest < IMAGES_A_CLASS:
         return f"{table_data} has {IMAGES_A_CLASS} images a class, and here a class has {smallest}"
     if split != "test":

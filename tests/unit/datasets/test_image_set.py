@@ -23,6 +23,8 @@ def test_length_and_indices_by_class():
     trees = make([2, 0, 2, 0, 2])
     assert len(trees) == 5
     assert [indices.tolist() for indices in trees.indices_by_class()] == [[1, 3], [], [0, 2, 4]]
+    assert trees.smallest_class == 0
+    assert make([2, 0, 2, 0, 1, 1, 1]).smallest_class == 2
 
 
 def test_subset_keeps_order_and_classes():

@@ -3,7 +3,7 @@ import json
 import pytest
 from PIL import Image
 
-from implanting.report import TrainingLog, plot_training, read_log
+from implanting.training_log import TrainingLog, plot_training, read_log
 
 
 def step(number: int) -> dict:
