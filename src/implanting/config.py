@@ -8,7 +8,6 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from implanting.errors import ConfigError
@@ -38,7 +37,6 @@ def require(condition: bool, name: str, value: object, needed: str) -> None:
         raise ConfigError(f"--{name.replace('_', '-')} is {value}; it must be {needed}")
 
 
-@cache
 def choices_of(kind: type[Any]) -> dict[str, tuple[Any, ...]]:
     """The values that each field of a configuration lists in its annotation, where it lists them."""
     listed = {}
