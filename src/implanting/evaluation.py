@@ -15,6 +15,7 @@ from implanting.methods.method import Queries
 from implanting.progress import Progress, silent
 from implanting.results import Result
 from implanting.tasks import Tasks, draw_tasks
+from implanting.together import room_for
 
 TASKS, POOLING = TaskConfig(), InferenceConfig()
 
@@ -72,6 +73,7 @@ def evaluate_poolings(
 def shared(tasks: Tasks, at_once: int, progress: Progress) -> Iterator[tuple[int, Tasks]]:
     """This process's chunks of tasks, each with the number of its first; cut alike whatever the number of processes."""
     rank, size = group()
+    at_once = room_for(at_once, tasks.size)
     mine = range(0, len(tasks), at_once)[rank::size]
     for start in progress(mine, f"{tasks.support.shape[2]}-shot tasks", len(mine)):
         yield start, tasks[start : start + at_once]

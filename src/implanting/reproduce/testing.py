@@ -7,7 +7,6 @@ from functools import cached_property
 from jaxtyping import Float
 from torch import Tensor
 
-from implanting.activations import embed_together
 from implanting.comparison import Comparison
 from implanting.evaluation import evaluate_poolings, evaluate_tasks
 from implanting.methods import ImplantMethod
@@ -29,7 +28,7 @@ class BaseTests:
     @cached_property
     def held_out_phi(self) -> Float[Tensor, "image location dim"]:
         """phi of each held-out image of a base class."""
-        return embed_together(self.base, self.trials.known.images, self.progress)
+        return self.base.embed(self.trials.known.images, self.progress)
 
     def __call__(self, settings: Sequence[Setting]) -> list[Result]:
         """Results of settings that are tested together (`running.together`)."""
