@@ -42,9 +42,7 @@ def common_arrays(shapes: Sequence[Shape], dtype: np.dtype) -> list[np.ndarray]:
     first = group()[0] == 0
     folder = Path(from_rank_zero(tempfile.mkdtemp(prefix="implanting-") if first else ""))
     try:
-        if first:
-            create_files(folder, shapes, dtype, "set TMPDIR to a larger disk")
-        wait_for_all()
+        create_for_all(folder, shapes, dtype, "set TMPDIR to a larger disk")
         arrays = open_files(folder, len(shapes), "r+")
         wait_for_all()
     finally:
@@ -61,15 +59,25 @@ def kept_arrays(folder: Path, shapes: Sequence[Shape], dtype: np.dtype, remedy: 
     """
     first = group()[0] == 0
     try:
-        if first:
-            create_files(folder, shapes, dtype, remedy)
-        wait_for_all()
+        create_for_all(folder, shapes, dtype, remedy)
         yield open_files(folder, len(shapes), "r+") if first or on_one_machine() else []
         wait_for_all()
     except BaseException:
         if first:
             remove_files(folder, len(shapes))
         raise
+
+
+def create_for_all(folder: Path, shapes: Sequence[Shape], dtype: np.dtype, remedy: str) -> None:
+    """Files that the first process makes; where it cannot, all of them fail alike, and none waits for it in vain."""
+    fault = None
+    if group()[0] == 0:
+        try:
+            create_files(folder, shapes, dtype, remedy)
+        except DataError as error:
+            fault = error
+    if (fault := from_rank_zero(fault)) is not None:
+        raise fault
 
 
 def create_files(folder: Path, shapes: Sequence[Shape], dtype: np.dtype, remedy: str) -> None:

@@ -24,6 +24,7 @@ from implanting.base import BaseNetwork
 from implanting.base_file import load_base
 from implanting.datasets import ImageSet
 from implanting.distributed import group, process_group
+from implanting.errors import DataError
 
 base, pixels, folder = load_base(Path(sys.argv[1])), torch.load(sys.argv[2]), Path(sys.argv[3])
 images = ImageSet(pixels, torch.arange(len(pixels)) % 2, ("one", "two"), "toy", "none")
@@ -42,7 +43,11 @@ with process_group(torch.device("cpu")):
     phi = activations.embed_together(base, images.images)
     kept = [activations.compute_activations(base, images, cache=cache) for cache in (None, folder / "cache")]
     found = [phi, *kept[0].base_maps, kept[0].phi, *kept[1].base_maps, kept[1].phi]
-    torch.save((found, encoded, Path("/proc/self/maps").read_text()), folder / f"rank{group()[0]}")
+    try:
+        activations.compute_activations(base, images, cache=Path(sys.argv[2]))
+    except DataError as error:
+        refused = str(error)
+    torch.save((found, encoded, refused, Path("/proc/self/maps").read_text()), folder / f"rank{group()[0]}")
 """
 
 IMAGES = ImageSet(noise(200, 32, 32, 3), torch.arange(200) % 2, ("one", "two"), "toy", "none")
@@ -63,13 +68,14 @@ def test_processes_of_one_machine_compute_a_part_each_and_have_one_copy(base_fil
     alone = compute_activations(base, IMAGES)
     expected = [embed_together(base, IMAGES.images), *(2 * [*alone.base_maps, alone.phi])]
     seen = [torch.load(tmp_path / f"rank{rank}") for rank in range(PROCESSES)]
-    for found, encoded, mapped in seen:
+    for found, encoded, refused, mapped in seen:
         assert all(torch.equal(*pair) for pair in zip(found, expected, strict=True))
         assert 0 < encoded["phi"] < 100
         assert 0 < encoded["maps"] < 200
+        assert "pixels is a file; a folder is needed" in refused
         assert mapped.count("map-0.npy") == 3  # phi, and twice the first of the maps
-    assert sum(encoded["phi"] for _, encoded, _ in seen) == len(IMAGES)
-    assert sum(encoded["maps"] for _, encoded, _ in seen) == 2 * (
+    assert sum(encoded["phi"] for _, encoded, *_ in seen) == len(IMAGES)
+    assert sum(encoded["maps"] for _, encoded, *_ in seen) == 2 * (
         len(IMAGES) + PROCESSES
     )  # each sees one for the shapes
     assert not [path for path in temporary.iterdir() if path.name.startswith("implanting-")]
