@@ -5,10 +5,8 @@ when they are larger than a budget or when a folder is named to keep them in. A 
 images it is; one of others is refused, never used.
 """
 
-import hashlib
-import json
+import math
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,20 +15,23 @@ import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
+from implanting.activation_cache import DESCRIPTION, describe, read_cache
+from implanting.array_files import (
+    Shape,
+    common_arrays,
+    falls_to_this_process,
+    kept_arrays,
+    on_one_machine,
+)
 from implanting.base import BaseNetwork
-from implanting.checkpoint import write_atomically
 from implanting.config import MEMORY_BUDGET
 from implanting.datasets import ImageSet
-from implanting.distributed import group, wait_for_all
-from implanting.embedding import through
-from implanting.errors import DataError
-from implanting.images import allocate, reserve
+from implanting.distributed import from_rank_zero, group, wait_for_all
+from implanting.embedding import embed_batch, through
+from implanting.images import allocate
 from implanting.progress import Progress, silent
 from implanting.similarity import locations
 from implanting.tail import Sizes
-
-DESCRIPTION = "activations.json"
-"""Written last: a folder without it is no cache."""
 
 Cached = Float[Tensor, "image _ _"]
 CachedPhi = Float[Tensor, "image pooled dim"]
@@ -64,33 +65,53 @@ def compute_activations(
     budget: int = MEMORY_BUDGET,
     progress: Progress = silent,
 ) -> Activations:
-    """All activations of an image set; with a cache folder, from there, and written there first if need be."""
+    """All activations of an image set; with a cache folder, from there, and written there first if need be.
+
+    Processes that run on one machine compute a part each and have one copy of the whole.
+    """
     dtype = np.dtype(np.float16 if half else np.float32)
     if cache is not None:
         return cached_activations(base, image_set, cache, dtype, progress)
     shapes, sizes = shapes_of(base, image_set)
-    arrays = allocate_all(shapes, dtype, budget)
+    arrays = common_arrays(shapes, dtype) if on_one_machine() else allocate_all(shapes, dtype, budget)
     fill(base, image_set, arrays, progress)
+    wait_for_all()
     return activations_of(arrays, sizes)
+
+
+def embed_together(
+    base: BaseNetwork, images: UInt8[Tensor, "image height width 3"], progress: Progress = silent
+) -> Float[Tensor, "image location dim"]:
+    """`BaseNetwork.embed`, to be called by all processes: those of one machine share the work and the memory."""
+    if not on_one_machine():
+        return base.embed(images, progress)
+    shape = (len(images), math.prod(base.map_size(*images.shape[1:3])), base.network.dim)
+    (array,) = common_arrays([shape], np.dtype(np.float32))
+    network = base.quick  # made here, once, before several threads ask for it
+
+    def embed_rows(rows: slice) -> None:
+        if falls_to_this_process(rows):
+            array[rows] = embed_batch(network, base.normalisation, images[rows]).cpu().numpy()
+
+    through(network, images, embed_rows, progress, "embedding")
+    wait_for_all()
+    return torch.from_numpy(array).to(base.device)
 
 
 def cached_activations(
     base: BaseNetwork, image_set: ImageSet, cache: Path, dtype: np.dtype, progress: Progress
 ) -> Activations:
-    """The activations of a folder; of several processes one writes it, where it is not there, and all read it."""
-    identity = {
-        "base": base.fingerprint,
-        "images": image_set.fingerprint,
-        "tail": hashlib.sha256(repr(base.tail).encode()).hexdigest(),
-        "dtype": dtype.name,
-    }
-    if group()[0] == 0 and not (cache / DESCRIPTION).exists():
+    """The activations of a folder, written there first where it has none."""
+    if not from_rank_zero((cache / DESCRIPTION).exists()):
         shapes, sizes = shapes_of(base, image_set)
-        fill(base, image_set, open_files(cache, shapes, dtype), progress)
-        described = json.dumps({**identity, "sizes": sizes, "arrays": len(shapes)})
-        write_atomically(cache / DESCRIPTION, described.encode())
-    wait_for_all()
-    return open_cache(cache, identity)
+        remedy = "choose another folder" + (", or use half precision" if dtype == np.float32 else "")
+        with kept_arrays(cache, shapes, dtype, remedy) as arrays:
+            if arrays:
+                fill(base, image_set, arrays, progress)
+            wait_for_all()
+            if group()[0] == 0:
+                describe(cache, base, image_set, dtype, sizes, arrays)
+    return activations_of(*read_cache(cache, base, image_set, dtype))
 
 
 def encode(
@@ -112,7 +133,7 @@ def activations_of(arrays: Sequence[np.ndarray], sizes: Sizes) -> Activations:
     return Activations(base_maps, phi, sizes)
 
 
-def shapes_of(base: BaseNetwork, image_set: ImageSet) -> tuple[list[tuple[int, ...]], Sizes]:
+def shapes_of(base: BaseNetwork, image_set: ImageSet) -> tuple[list[Shape], Sizes]:
     """The shape of each array of the cache, and the rows and columns of each map."""
     maps, phi = base.activations(image_set.images[:1])
     sizes = tuple((part.shape[2], part.shape[3]) for part in maps)
@@ -123,6 +144,8 @@ def fill(base: BaseNetwork, image_set: ImageSet, arrays: Sequence[np.ndarray], p
     """One pass over the images."""
 
     def encode_rows(rows: slice) -> None:
+        if not falls_to_this_process(rows):
+            return
         maps, phi = base.activations(image_set.images[rows])
         for array, part in zip(arrays, (*maps, phi), strict=True):
             array[rows] = locations(part).cpu().numpy()
@@ -130,58 +153,8 @@ def fill(base: BaseNetwork, image_set: ImageSet, arrays: Sequence[np.ndarray], p
     through(base.quick, image_set.images, encode_rows, progress, "base activations")
 
 
-def allocate_all(shapes: Sequence[tuple[int, ...]], dtype: np.dtype, budget: int) -> list[np.ndarray]:
+def allocate_all(shapes: Sequence[Shape], dtype: np.dtype, budget: int) -> list[np.ndarray]:
     """Arrays in memory, or all of them on disk where together they exceed the budget."""
     total = sum(int(np.prod(shape)) for shape in shapes) * dtype.itemsize
     allowed = budget if total <= budget else 0
     return [allocate((*shape[:-1], shape[-1] * dtype.itemsize), allowed).view(dtype) for shape in shapes]
-
-
-def file_of(cache: Path, number: int) -> Path:
-    """The file of one array."""
-    return cache / f"map-{number}.npy"
-
-
-def open_files(cache: Path, shapes: Sequence[tuple[int, ...]], dtype: np.dtype) -> list[np.ndarray]:
-    """Memory-mapped files of the full size, so that a full disk is found before anything is computed."""
-    files = [file_of(cache, number) for number in range(len(shapes))]
-    try:
-        cache.mkdir(parents=True, exist_ok=True)
-        arrays: list[np.ndarray] = [
-            np.lib.format.open_memmap(file, mode="w+", dtype=dtype, shape=shape)
-            for file, shape in zip(files, shapes, strict=True)
-        ]
-        for file in files:
-            with file.open("r+b") as opened:
-                reserve(opened, file.stat().st_size)
-    except OSError as error:
-        for file in files:
-            with suppress(OSError):
-                file.unlink()
-        needed = sum(int(np.prod(shape)) for shape in shapes) * dtype.itemsize
-        raise DataError(
-            f"the cache {cache} needs {needed / 2**30:.2f} GiB and cannot have them ({error.strerror}): free space, "
-            "choose another folder, or use half precision"
-        ) from error
-    return arrays
-
-
-def open_cache(cache: Path, identity: dict[str, str]) -> Activations:
-    """The activations that a folder holds; those of another base, other images or another precision are refused."""
-    try:
-        found = json.loads((cache / DESCRIPTION).read_text())
-        stated = {name: str(found[name]) for name in identity}
-        sizes = tuple((int(rows), int(columns)) for rows, columns in found["sizes"])
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise DataError(f"the cache {cache} is damaged ({error!r}): remove it, and it will be made anew") from error
-    for name, value in identity.items():
-        if stated[name] != value:
-            raise DataError(
-                f"the cache {cache} is of another {name} ({stated[name][:12]}, here {value[:12]}): "
-                "name another folder or remove this one"
-            )
-    try:  # copy-on-write: the folder may be read-only, and nothing done here can reach it
-        arrays = [np.load(file_of(cache, number), mmap_mode="c") for number in range(found["arrays"])]
-    except (OSError, ValueError) as error:
-        raise DataError(f"the cache {cache} is damaged ({error}): remove it, and it will be made anew") from error
-    return activations_of(arrays, sizes)

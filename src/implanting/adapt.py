@@ -22,7 +22,7 @@ from torch import Generator, Tensor
 
 from implanting.adamw import AdamW
 from implanting.config import ImplantConfig
-from implanting.errors import DataError
+from implanting.errors import ConfigError, DataError
 from implanting.implants import Implants, Maps, new_implants
 from implanting.similarity import pool
 from implanting.supports import Supports
@@ -140,5 +140,22 @@ def adapt(supports: Supports, tail: Tail, config: ImplantConfig, generators: lis
         optimizer.step(torch.autograd.grad(loss, parameters))
     for parameter in parameters:
         parameter.requires_grad_(False)
-    implants(base_maps, fix=True)
+    trained = constant + inner_products(implants(base_maps, fix=True), membership, config, groups)
+    require_finite(leave_one_out_scores(trained, membership, config.implant_tau), supports)
     return implants
+
+
+def require_finite(scores: Float[Tensor, "task image location way"], supports: Supports) -> None:
+    """Refuse implants that have diverged: their answers would be the first class, and look like a result."""
+    diverged = int((~scores.isfinite()).flatten(1).any(1).sum())
+    if not diverged:
+        return
+    if not all(bool(maps.isfinite().all()) for maps in (*supports.base_maps, supports.phi)):
+        raise DataError(
+            "the base network's activations are not finite: its weights are damaged, or they are too large for half "
+            "precision"
+        )
+    raise ConfigError(
+        f"implants diverged in {diverged} of the {len(scores)} tasks trained together, their scores are not finite: "
+        "lower --implant-learning-rate or --implant-weight-decay"
+    )

@@ -12,7 +12,8 @@ from pathlib import Path
 from jaxtyping import Float
 from torch import Tensor
 
-from implanting.activations import DESCRIPTION, Activations, compute_activations
+from implanting.activation_cache import DESCRIPTION
+from implanting.activations import Activations, compute_activations, embed_together
 from implanting.base import BaseNetwork
 from implanting.config import ImplantConfig, InferenceConfig
 from implanting.datasets import ImageSet
@@ -132,7 +133,7 @@ class Comparison:
         views = max(approach.pooling.support_views for approach in self.approaches)
         if self.implants:
             return self.activations.phi[: views * len(self.image_set)].float()
-        return self.base.embed(add_views(self.image_set, views).images, self.progress)
+        return embed_together(self.base, add_views(self.image_set, views).images, self.progress)
 
     def method(self, approach: Approach) -> Method:
         """The method of one of the approaches; the same one whenever it is asked for, as it may keep what it pooled."""

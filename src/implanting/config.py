@@ -8,7 +8,7 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar, get_args, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from implanting.errors import ConfigError
 
@@ -29,13 +29,30 @@ SEEDS = 2**32
 
 Pooling = Literal["dense", "gap", "gmp", "flatten"]
 NetworkName = Literal["resnet12", "c128f"]
-NETWORK_NAMES = get_args(NetworkName)
 
 
 def require(condition: bool, name: str, value: object, needed: str) -> None:
     """Refuse a setting by the name of its flag."""
     if not condition:
         raise ConfigError(f"--{name.replace('_', '-')} is {value}; it must be {needed}")
+
+
+def choices_of(kind: type[Any]) -> dict[str, tuple[Any, ...]]:
+    """The values that each field of a configuration lists in its annotation, where it lists them."""
+    listed = {}
+    for name, hint in get_type_hints(kind).items():
+        parts = (hint,) if get_origin(hint) is Literal else get_args(hint)
+        values = [value for part in parts if get_origin(part) is Literal for value in get_args(part)]
+        if values:
+            listed[name] = (*values, *(None for part in parts if part is type(None)))
+    return listed
+
+
+def require_listed(config: Any) -> None:
+    """Refuse a value that is none of those its field lists; nobody else checks them where no flag was parsed."""
+    for name, values in choices_of(type(config)).items():
+        value = getattr(config, name)
+        require(value in values, name, value, f"one of {', '.join(str(each) for each in values if each is not None)}")
 
 
 def require_seed(seed: int, name: str = "seed") -> None:
@@ -60,7 +77,7 @@ class NetworkConfig:
     """Widen the last block by 16 channels (the paper's WIDE baseline)."""
 
     def __post_init__(self) -> None:
-        require(self.network in NETWORK_NAMES, "network", self.network, f"one of {', '.join(NETWORK_NAMES)}")
+        require_listed(self)
         require(self.width >= 1, "width", self.width, "1 or more")
 
 
@@ -78,6 +95,7 @@ class AugmentConfig:
     """Strength of random brightness, contrast and saturation; 0 switches it off, 0.4 is usual."""
 
     def __post_init__(self) -> None:
+        require_listed(self)
         require(self.crop_padding >= 0, "crop_padding", self.crop_padding, "0 or more")
         require(0 <= self.jitter <= 1, "jitter", self.jitter, "from 0 to 1")
 
@@ -157,7 +175,7 @@ class PretrainConfig:
         require(0 <= self.label_smoothing < 1, "label_smoothing", self.label_smoothing, "from 0 to below 1")
         require(0 <= self.teacher_share <= 1, "teacher_share", self.teacher_share, "from 0 to 1")
         require(0 <= self.shrink_share <= 1, "shrink_share", self.shrink_share, "from 0 to 1")
-        require(self.pooling in get_args(Pooling), "pooling", self.pooling, f"one of {', '.join(get_args(Pooling))}")
+        require_listed(self)
         if self.pooling == "flatten" and self.shrink_size is not None and self.shrink_share > 0:
             raise ConfigError("--pooling flatten has weights for each location of one map: set --shrink-share 0")
         for name in ("weight_decay", "validate_every", "validation_tasks", "validation_images", "save_every"):
@@ -248,6 +266,7 @@ class InferenceConfig:
     """Fixed views of each support that prototypes average: 1 the image, 2 with its mirror, 6 with four shifts."""
 
     def __post_init__(self) -> None:
+        require_listed(self)
         require_views(self.support_views, "support_views")
 
 
@@ -279,14 +298,15 @@ class ImplantConfig:
     """Standard errors by which held-out supports must speak against implants for a task to do without them."""
 
     def __post_init__(self) -> None:
+        require_listed(self)
         for name in ("implant_channels", "implant_epochs"):
             require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
         for name in ("implant_learning_rate", "implant_tau"):
-            require(getattr(self, name) > 0, name, getattr(self, name), "above 0")
-        require(self.implant_weight_decay >= 0, "implant_weight_decay", self.implant_weight_decay, "0 or more")
+            require(0 < getattr(self, name) < math.inf, name, getattr(self, name), "a number above 0")
+        for name in ("implant_weight_decay", "decision_margin"):
+            require(0 <= getattr(self, name) < math.inf, name, getattr(self, name), "a number, 0 or more")
         require_views(self.adapt_views, "adapt_views")
         require(self.decision_folds >= 2, "decision_folds", self.decision_folds, "2 or more")
-        require(self.decision_margin >= 0, "decision_margin", self.decision_margin, "0 or more")
 
 
 @dataclass(frozen=True)

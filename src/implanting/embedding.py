@@ -68,10 +68,16 @@ def embed(
     progress: Progress = silent,
 ) -> Float[Tensor, "image location dim"]:
     """phi of each image by a network that is in evaluation mode."""
-    device = device_of(network)
 
-    @torch.inference_mode()
     def phi(rows: slice) -> Float[Tensor, "batch location dim"]:
-        return locations(network(normalisation(images[rows].to(device))))
+        return embed_batch(network, normalisation, images[rows])
 
     return torch.cat(through(network, images, phi, progress, "embedding"))
+
+
+@torch.inference_mode()
+def embed_batch(
+    network: EmbeddingNetwork, normalisation: Normalisation, images: UInt8[Tensor, "image height width 3"]
+) -> Float[Tensor, "image location dim"]:
+    """phi of images that go through the network at once."""
+    return locations(network(normalisation(images.to(device_of(network)))))

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from implanting.activations import embed_together
 from implanting.base import BaseNetwork
 from implanting.comparison import Approach, Comparison, require_fit
 from implanting.config import ImplantConfig, InferenceConfig, TaskConfig, require
@@ -20,6 +21,7 @@ from implanting.methods.method import Queries
 from implanting.progress import Progress, silent
 from implanting.results import Result
 from implanting.tasks import Tasks, draw_queries, draw_tasks
+from implanting.together import room_for
 
 Classes = Literal["novel", "base", "both"]
 """Which classes are told apart."""
@@ -107,7 +109,7 @@ class KnownClasses:
     @cached_property
     def phi(self) -> Float[Tensor, "image location dim"]:
         """phi of each image."""
-        return self.base.embed(self.image_set.images, self.progress)
+        return embed_together(self.base, self.image_set.images, self.progress)
 
     def alone(self, config: TaskConfig, pooling: InferenceConfig) -> Result:
         """All base classes by the learned weights; the number of shots makes no difference."""
@@ -147,6 +149,7 @@ def evaluate_poolings(
 def shared(tasks: Tasks, at_once: int, progress: Progress) -> Iterator[tuple[int, Tasks]]:
     """This process's chunks of tasks, each with the number of its first; cut alike whatever the number of processes."""
     rank, size = group()
+    at_once = room_for(at_once, tasks.size)
     mine = range(0, len(tasks), at_once)[rank::size]
     shot = tasks.support.shape[2]
     for start in progress(mine, f"{shot}-shot tasks" if shot else "tasks", len(mine)):

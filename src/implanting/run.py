@@ -181,7 +181,8 @@ def check_same(
         if name not in FREE and there[name] != value
     ]
     if saved.data_fingerprint != data_fingerprint:
-        differing.append(f"it was trained on other images ({saved.data_name}, {saved.data_fingerprint[:8]})")
+        there_and_here = f"{saved.data_fingerprint[:8]}, here {data_fingerprint[:8]}"
+        differing.append(f"it was trained on other images ({saved.data_name} of fingerprint {there_and_here})")
     if teacher and saved.teacher_fingerprint not in (None, teacher):
         differing.append(f"--teacher {config.teacher} is another network now ({teacher[:8]})")
     if differing:

@@ -5,12 +5,15 @@ with one location, so dense classification (eq. dc-map) and classification after
 score every location, softmax over classes, average over locations.
 """
 
+from typing import get_args
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
 from implanting.config import Pooling
+from implanting.errors import ConfigError
 
 
 def locations(maps: Float[Tensor, "image dim height width"]) -> Float[Tensor, "image location dim"]:
@@ -26,7 +29,9 @@ def pool(phi: Float[Tensor, "*batch location dim"], pooling: Pooling) -> Float[T
         return phi.amax(-2, keepdim=True)
     if pooling == "flatten":
         return phi.flatten(-2).unsqueeze(-2)
-    return phi
+    if pooling == "dense":
+        return phi
+    raise ConfigError(f"pooling is {pooling}; it must be one of {', '.join(get_args(Pooling))}")
 
 
 def scaled_cosine(

@@ -35,6 +35,11 @@ class Tasks:
     def __len__(self) -> int:
         return len(self.classes)
 
+    @property
+    def size(self) -> int:
+        """Images of one task, supports and queries."""
+        return self.support.shape[1:].numel() + self.query.shape[1:].numel()
+
     def __getitem__(self, tasks: slice) -> "Tasks":
         return Tasks(self.images, self.numbers[tasks], self.classes[tasks], self.support[tasks], self.query[tasks])
 

@@ -1,16 +1,21 @@
 import errno
+import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
-from implanting.activations import DESCRIPTION, Activations, compute_activations
+from implanting.activation_cache import DESCRIPTION
+from implanting.activations import Activations, compute_activations
 from implanting.config import NetworkConfig
 from implanting.datasets import ImageSet
 from implanting.errors import DataError
 from implanting.similarity import locations
-from toys import coloured, noise, toy_base
+from implanting.views import add_views
+from toys import noise, toy_base
 
 
 def ten_images(seed: int = 0) -> ImageSet:
@@ -99,16 +104,17 @@ def test_a_cache_is_read_and_nothing_computed(tmp_path, computed):
 @pytest.mark.parametrize(
     ("changed", "base", "images", "half"),
     [
-        ("base", toy_base(seed=1), IMAGES, False),
-        ("images", BASE, ten_images(seed=1), False),
-        ("dtype", BASE, IMAGES, True),
+        ("another base network", toy_base(seed=1), IMAGES, False),
+        (r"other images, .* \(toy of 10 images.*; here toy of 10", BASE, ten_images(seed=1), False),
+        (r"other images, .* \(toy of 10 images.*; here toy of 20", BASE, add_views(IMAGES, 2), False),
+        (r"another precision \(float32; here float16\)", BASE, IMAGES, True),
     ],
-    ids=["base", "images", "dtype"],
+    ids=["base", "images", "views", "dtype"],
 )
 def test_a_cache_of_something_else_is_refused(changed, base, images, half, tmp_path):
     cached = compute_activations(BASE, IMAGES, cache=tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    with pytest.raises(DataError, match=rf"{tmp_path} is of another {changed} .*remove this one"):
+    with pytest.raises(DataError, match=rf"{tmp_path} is of {changed}.*remove this one"):
         compute_activations(base, images, half=half, cache=tmp_path)
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
     assert equal(compute_activations(BASE, IMAGES, cache=tmp_path), cached)
@@ -122,24 +128,22 @@ def test_an_interrupted_cache_is_not_used(tmp_path, computed):
 
     with pytest.raises(KeyboardInterrupt):
         compute_activations(BASE, IMAGES, cache=tmp_path, progress=interrupted)
-    assert not (tmp_path / DESCRIPTION).exists()
+    assert list(tmp_path.iterdir()) == []
     computed.clear()
     assert equal(compute_activations(BASE, IMAGES, cache=tmp_path), compute_activations(BASE, IMAGES))
     assert computed[:4] == [1, 4, 4, 2]
 
 
-def test_an_interrupted_cache_of_more_maps_does_no_harm(tmp_path):
-    def interrupted(batches, description, total):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        compute_activations(BASE, IMAGES, cache=tmp_path, progress=interrupted)
+def test_what_a_killed_process_left_does_no_harm(tmp_path):
+    for number in range(4):
+        np.save(tmp_path / f"map-{number}.npy", np.zeros((10, 24, 16), np.float32))
     fewer = toy_base(architecture=NetworkConfig("c128f", width=2))
     cached = [compute_activations(fewer, IMAGES, cache=tmp_path) for _ in range(2)]
     assert all(equal(activations, compute_activations(fewer, IMAGES)) for activations in cached)
 
 
-def test_a_full_disk_is_told_before_anything_is_computed(tmp_path, monkeypatch, computed):
+@pytest.mark.parametrize("half", [False, True])
+def test_a_full_disk_is_told_before_anything_is_computed(half, tmp_path, monkeypatch, computed):
     allocated = []
 
     def full(*arguments):
@@ -148,8 +152,10 @@ def test_a_full_disk_is_told_before_anything_is_computed(tmp_path, monkeypatch, 
             raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(DataError, match=rf"{tmp_path} needs 0\.00 GiB.*No space left.*half precision"):
-        compute_activations(BASE, IMAGES, cache=tmp_path)
+    wanted = rf"{tmp_path} has no room for {'20' if half else '41'}\.\d KiB \(No space left.*choose another folder"
+    with pytest.raises(DataError, match=wanted) as error:
+        compute_activations(BASE, IMAGES, half=half, cache=tmp_path)
+    assert ("half precision" in str(error.value)) != half
     assert list(tmp_path.iterdir()) == []
     assert computed == [1]
 
@@ -174,9 +180,45 @@ def test_what_is_gathered_may_be_changed():
     assert torch.equal(activations.phi, before)
 
 
-def test_a_cache_without_one_of_its_files_is_refused(tmp_path):
-    base, images = toy_base(), coloured(size=32)
-    compute_activations(base, images, cache=tmp_path)
-    (tmp_path / "map-1.npy").unlink()
-    with pytest.raises(DataError, match="damaged"):
-        compute_activations(base, images, cache=tmp_path)
+def test_a_file_is_no_cache(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(DataError, match="file is a file; a folder is needed"):
+        compute_activations(BASE, IMAGES, cache=tmp_path / "file")
+
+
+def without(key: str) -> Callable[[Path], None]:
+    def damage(cache: Path) -> None:
+        described = json.loads((cache / DESCRIPTION).read_text())
+        del described[key]
+        (cache / DESCRIPTION).write_text(json.dumps(described))
+
+    return damage
+
+
+def of_one_map_less(cache: Path) -> None:
+    described = json.loads((cache / DESCRIPTION).read_text())
+    (cache / DESCRIPTION).write_text(json.dumps(described | {"arrays": 3}))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda cache: (cache / "map-1.npy").unlink(),
+        lambda cache: (cache / "map-1.npy").write_bytes((cache / "map-1.npy").read_bytes()[:500]),
+        lambda cache: np.save(cache / "map-1.npy", np.zeros((10, 24, 15), np.float32)),
+        lambda cache: np.save(cache / "map-1.npy", np.zeros((9, 24, 16), np.float32)),
+        lambda cache: np.save(cache / "map-3.npy", np.zeros((10, 6, 16), np.float64)),
+        lambda cache: (cache / DESCRIPTION).write_text("[]"),
+        lambda cache: (cache / DESCRIPTION).write_text("{"),
+        without("arrays"),
+        without("sizes"),
+        without("base"),
+        of_one_map_less,
+    ],
+    ids=["file", "cut", "channels", "images", "precision", "list", "text", "arrays", "sizes", "base", "fewer"],
+)
+def test_a_damaged_cache_is_refused(damage, tmp_path):
+    compute_activations(BASE, IMAGES, cache=tmp_path)
+    damage(tmp_path)
+    with pytest.raises(DataError, match=rf"{tmp_path} is damaged .*made anew"):
+        compute_activations(BASE, IMAGES, cache=tmp_path)

@@ -14,7 +14,7 @@ from implanting.activations import compute_activations
 from implanting.adapt import adapt, inner_products, leave_one_out_loss, leave_one_out_scores
 from implanting.base_file import load_base
 from implanting.config import ImplantConfig
-from implanting.errors import DataError
+from implanting.errors import ConfigError, DataError
 from implanting.implants import Implants, new_implants
 from implanting.inference import PrototypeClassifier
 from implanting.networks import c128f, resnet12
@@ -303,3 +303,17 @@ def test_one_support_a_class_cannot_train_implants():
     supports = Supports(maps, phi, torch.arange(3), ((4, 4),) * 3)
     with pytest.raises(DataError, match="two supports"):
         adapt(supports, base.tail, ImplantConfig(implant_channels=2), [seeded()])
+
+
+def test_implants_that_diverge_are_no_result():
+    maps, phi = drawn(UNEVEN)
+    config = replace(CONFIG, implant_learning_rate=1e30)
+    with pytest.raises(ConfigError, match=r"diverged in 4 of the 4 tasks.*lower --implant-learning-rate"):
+        adapt(Supports(maps, phi, UNEVEN, SIZES), TAIL, config, generators(0, 1, 2, 3))
+
+
+def test_activations_that_are_not_finite_are_told_from_implants_that_diverge():
+    maps, phi = drawn(UNEVEN)
+    maps[0][2, 1, 3, 0] = torch.inf
+    with pytest.raises(DataError, match="activations are not finite"):
+        adapt(Supports(maps, phi, UNEVEN, SIZES), TAIL, CONFIG, generators(0, 1, 2, 3))

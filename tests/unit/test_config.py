@@ -3,7 +3,16 @@ from dataclasses import asdict
 
 import pytest
 
-from implanting.config import AugmentConfig, DataConfig, NetworkConfig, PretrainConfig, RecipeChanges, config_from_dict
+from implanting.config import (
+    AugmentConfig,
+    DataConfig,
+    ImplantConfig,
+    InferenceConfig,
+    NetworkConfig,
+    PretrainConfig,
+    RecipeChanges,
+    config_from_dict,
+)
 from implanting.errors import ConfigError
 from implanting.recipes import RECIPES
 from toys import tiny_config
@@ -38,6 +47,34 @@ def test_contradictory_lengths_are_refused(length):
 def test_what_must_be_positive(name, value):
     with pytest.raises(ConfigError, match=f"--{name.replace('_', '-')} is {value}"):
         tiny_config(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value"),
+    [
+        (InferenceConfig, "query_pooling", "nonsense"),
+        (InferenceConfig, "support_pooling", "dense"),
+        (InferenceConfig, "support_pooling", None),
+        (ImplantConfig, "adapt_query_pooling", "flatten"),
+        (ImplantConfig, "implant_decision", "never"),
+        (AugmentConfig, "crop_mode", "mirror"),
+        (NetworkConfig, "network", "resnet50"),
+        (tiny_config, "optimizer", "lion"),
+        (tiny_config, "pooling", "mean"),
+    ],
+)
+def test_what_must_be_one_of_a_few(kind, name, value):
+    config = kind()
+    object.__setattr__(config, name, value)  # annotations are checked while tests run, but not for users
+    with pytest.raises(ConfigError, match=f"--{name.replace('_', '-')} is {value}; it must be one of"):
+        config.__post_init__()
+
+
+@pytest.mark.parametrize("name", ["implant_learning_rate", "implant_weight_decay", "implant_tau", "decision_margin"])
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), -1.0])
+def test_settings_of_implants_are_finite(name, value):
+    with pytest.raises(ConfigError, match=f"--{name.replace('_', '-')} is {value}"):
+        ImplantConfig(**{name: value})
 
 
 def test_a_network_needs_a_channel():

@@ -76,6 +76,26 @@ def test_the_answers_with_implants_do_not_depend_on_the_chunks():
     assert not torch.equal(whole(tasks)[1], other_seed(tasks)[1])
 
 
+@pytest.mark.parametrize(("queries", "chunks"), [(5, [4, 4, 2]), (97, [2, 2, 2, 2, 2])])
+def test_tasks_of_more_images_go_through_fewer_at_once(queries, chunks):
+    images = coloured(classes=4, per_class=100)
+    config = TaskConfig(way=4, shot=3, queries=queries, tasks=10)
+    method = PrototypeMethod(images.images.float().mean((1, 2))[:, None], PrototypeClassifier("gap", "gap", 1.0))
+    seen = []
+
+    class Watched:
+        tasks_at_once = 4
+
+        def __call__(self, tasks):
+            seen.append(len(tasks))
+            return method(tasks)
+
+    tasks = draw_tasks(images, config)
+    result = evaluate_tasks(Watched(), tasks, config, classes=4)
+    assert seen == chunks
+    assert result.per_task.tolist() == evaluate_tasks(method, tasks, config, classes=4).per_task.tolist()
+
+
 def test_implants_trained_once_answer_as_if_trained_for_each_way_to_test():
     base, images = toy_base(size=32), coloured(classes=4, per_class=12, size=32)
     config = TaskConfig(way=3, shot=3, queries=5, tasks=6)

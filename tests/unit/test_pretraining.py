@@ -120,7 +120,7 @@ def test_resuming_with_other_settings_is_refused(out, change, message):
 
 def test_resuming_on_other_data_is_refused(out):
     run(out, tiny_config(), stop=Stop(2))
-    with pytest.raises(ConfigError, match="other images"):
+    with pytest.raises(ConfigError, match=r"other images \(.* of fingerprint \w{8}, here \w{8}\)"):
         run(out, tiny_config(), images=coloured(seed=1), resume=True)
 
 

@@ -1,9 +1,11 @@
+import inspect
 import math
 
 import pytest
 import torch
 from jaxtyping import TypeCheckError
 
+from implanting.errors import ConfigError
 from implanting.similarity import locations, pool, probabilities, prototypes, scaled_cosine
 from toys import seeded
 
@@ -31,6 +33,12 @@ def test_locations_are_the_columns_of_the_map():
 def test_pool(pooling, expected):
     assert pool(PHI, pooling).tolist() == expected
     assert pool(torch.stack([PHI, -PHI]), pooling)[0].tolist() == expected
+
+
+def test_an_unknown_pooling_is_refused():
+    unchecked = inspect.unwrap(pool)  # as it runs for users: without the checks of annotations
+    with pytest.raises(ConfigError, match="pooling is mean; it must be one of dense, gap, gmp, flatten"):
+        unchecked(PHI, "mean")
 
 
 def test_scaled_cosine_against_a_loop():

@@ -8,6 +8,7 @@ from implanting.crossfit import cross_fit, implants_help
 from implanting.methods.by_implants import ImplantMethod
 from implanting.methods.method import Queries, named
 from implanting.tasks import Tasks
+from implanting.together import room_for
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class DecidedMethod:
     def __call__(self, tasks: Tasks) -> tuple[Queries, Queries]:
         fitting, supports = self.implants.fitting, self.implants.supports(tasks)
         generators = self.implants.generators(tasks)
-        held_out = cross_fit(supports, fitting, generators, self.tasks_at_once)
+        held_out = cross_fit(supports, fitting, generators, room_for(self.tasks_at_once, tasks.size))
         queries = self.implants.activations.of(tasks.query.flatten(1))
         by_implants = fitting.fit_implants(supports, generators).probabilities(*queries)
         by_prototypes = fitting.fit_prototypes(supports).probabilities(*queries)

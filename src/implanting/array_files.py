@@ -1,0 +1,118 @@
+"""Arrays in files: large ones in a folder that is kept, or one copy for all processes of a machine.
+
+Processes of one machine see the same files: each fills its part of the arrays, then all read the whole.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from implanting.distributed import from_rank_zero, group, wait_for_all
+from implanting.embedding import BATCH
+from implanting.errors import DataError
+from implanting.images import reserve
+
+Shape = tuple[int, ...]
+
+
+def on_one_machine() -> bool:
+    """Whether several processes have joined and all of them run on this machine."""
+    return 1 < group()[1] == int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+
+
+def falls_to_this_process(rows: slice) -> bool:
+    """Whether a batch is for this process to compute; the processes of one machine take turns."""
+    rank, size = group()
+    return not on_one_machine() or rows.start // BATCH % size == rank
+
+
+def file_of(folder: Path, number: int) -> Path:
+    """The file of one array."""
+    return folder / f"map-{number}.npy"
+
+
+def common_arrays(shapes: Sequence[Shape], dtype: np.dtype) -> list[np.ndarray]:
+    """New arrays that all processes of this machine see, in temporary files that go with the last process."""
+    first = group()[0] == 0
+    folder = Path(from_rank_zero(tempfile.mkdtemp(prefix="implanting-") if first else ""))
+    try:
+        create_for_all(folder, shapes, dtype, "set TMPDIR to a larger disk")
+        arrays = open_files(folder, len(shapes), "r+")
+        wait_for_all()
+    finally:
+        if first:
+            shutil.rmtree(folder, ignore_errors=True)
+    return arrays
+
+
+@contextmanager
+def kept_arrays(folder: Path, shapes: Sequence[Shape], dtype: np.dtype, remedy: str) -> Iterator[list[np.ndarray]]:
+    """New arrays in a folder, to be filled in the block; where that does not end well, no file is left.
+
+    Processes of several machines may not see each other's files: there the first of all processes has them alone.
+    """
+    first = group()[0] == 0
+    try:
+        create_for_all(folder, shapes, dtype, remedy)
+        yield open_files(folder, len(shapes), "r+") if first or on_one_machine() else []
+        wait_for_all()
+    except BaseException:
+        if first:
+            remove_files(folder, len(shapes))
+        raise
+
+
+def create_for_all(folder: Path, shapes: Sequence[Shape], dtype: np.dtype, remedy: str) -> None:
+    """Files that the first process makes; where it cannot, all of them fail alike, and none waits for it in vain."""
+    fault = None
+    if group()[0] == 0:
+        try:
+            create_files(folder, shapes, dtype, remedy)
+        except DataError as error:
+            fault = error
+    if (fault := from_rank_zero(fault)) is not None:
+        raise fault
+
+
+def create_files(folder: Path, shapes: Sequence[Shape], dtype: np.dtype, remedy: str) -> None:
+    """Files of the full size, so that a full disk is found before anything is computed."""
+    if folder.exists() and not folder.is_dir():
+        raise DataError(f"{folder} is a file; a folder is needed to keep activations in: name another")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"the folder {folder} cannot be made ({error.strerror}): name another") from error
+    try:
+        for number, shape in enumerate(shapes):
+            file = file_of(folder, number)
+            np.lib.format.open_memmap(file, mode="w+", dtype=dtype, shape=shape)
+            with file.open("r+b") as opened:
+                reserve(opened, file.stat().st_size)
+    except OSError as error:
+        remove_files(folder, len(shapes))
+        needed = size_in_words(sum(int(np.prod(shape)) for shape in shapes) * dtype.itemsize)
+        raise DataError(f"{folder} has no room for {needed} ({error.strerror}): free space, or {remedy}") from error
+
+
+def open_files(folder: Path, arrays: int, mode: Literal["r+", "c"]) -> list[np.ndarray]:
+    """The arrays of a folder, memory-mapped."""
+    return [np.load(file_of(folder, number), mmap_mode=mode) for number in range(arrays)]
+
+
+def remove_files(folder: Path, arrays: int) -> None:
+    """Take back what there is of arrays."""
+    for number in range(arrays):
+        with suppress(OSError):
+            file_of(folder, number).unlink()
+
+
+def size_in_words(size: int) -> str:
+    """`39.1 KiB`, `3.2 MiB`, `1.5 GiB`."""
+    power = next((power for power in (10, 20) if size < 2 ** (power + 10)), 30)
+    return f"{size / 2**power:.1f} {({10: 'KiB', 20: 'MiB', 30: 'GiB'})[power]}"
