@@ -75,9 +75,8 @@ def test_processes_of_one_machine_compute_a_part_each_and_have_one_copy(base_fil
         assert "pixels is a file; a folder is needed" in refused
         assert mapped.count("map-0.npy") == 3  # phi, and twice the first of the maps
     assert sum(encoded["phi"] for _, encoded, *_ in seen) == len(IMAGES)
-    assert sum(encoded["maps"] for _, encoded, *_ in seen) == 2 * (
-        len(IMAGES) + PROCESSES
-    )  # each sees one for the shapes
+    for_the_shapes = 3 * PROCESSES  # one image, each time
+    assert sum(encoded["maps"] for _, encoded, *_ in seen) == 2 * len(IMAGES) + for_the_shapes
     assert not [path for path in temporary.iterdir() if path.name.startswith("implanting-")]
 
 
