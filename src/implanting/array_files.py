@@ -62,7 +62,7 @@ def kept_arrays(folder: Path, shapes: Sequence[Shape], dtype: np.dtype, remedy: 
         create_for_all(folder, shapes, dtype, remedy)
         yield open_files(folder, len(shapes), "r+") if first or on_one_machine() else []
         wait_for_all()
-    except BaseException:
+    except BaseException:  # Ctrl-C too: half-filled files are worth nothing
         if first:
             remove_files(folder, len(shapes))
         raise
@@ -108,7 +108,7 @@ def open_files(folder: Path, arrays: int, mode: Literal["r+", "c"]) -> list[np.n
 def remove_files(folder: Path, arrays: int) -> None:
     """Take back what there is of arrays."""
     for number in range(arrays):
-        with suppress(OSError):
+        with suppress(OSError):  # not made yet, or no longer to be had: what led here is told, not this
             file_of(folder, number).unlink()
 
 

@@ -45,7 +45,7 @@ def test_images_are_answered_alike_one_by_one_and_together(new):
     assert np.allclose(together, np.concatenate([alone] * 3), atol=1e-5)
 
 
-@pytest.mark.filterwarnings("ignore::implanting.errors.ImplantsKept")
+@pytest.mark.filterwarnings("ignore::implanting.errors.ImplantsKept")  # as a class is added: not what is tested
 def test_fitting_twice_is_a_fresh_fit(new):
     classifier = fitted(new(keep_supports=True), NUMBERS)
     classifier.add_class(9, IMAGES[:2])
