@@ -7,6 +7,8 @@ set up the threads before PyTorch is loaded.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from implanting.version import __version__
+
 if TYPE_CHECKING:
     from implanting.base import BaseNetwork
     from implanting.base_file import load_base
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
     from implanting.pretraining import pretrain
     from implanting.results import Result
     from implanting.scale import with_tau_from
-
-__version__ = "0.1.0"
 
 __all__ = [
     "BaseNetwork",

@@ -18,6 +18,7 @@ from torch import Tensor
 from implanting.activation_cache import DESCRIPTION, describe, read_cache
 from implanting.array_files import (
     Shape,
+    allocate,
     common_arrays,
     falls_to_this_process,
     kept_arrays,
@@ -28,7 +29,6 @@ from implanting.config import MEMORY_BUDGET
 from implanting.datasets import ImageSet
 from implanting.distributed import from_rank_zero, group, wait_for_all
 from implanting.embedding import embed_batch, through
-from implanting.images import allocate
 from implanting.progress import Progress, silent
 from implanting.similarity import locations
 from implanting.tail import Sizes

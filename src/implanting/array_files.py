@@ -3,22 +3,25 @@
 Processes of one machine see the same files: each fills its part of the arrays, then all read the whole.
 """
 
+import errno
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
 import numpy as np
 
+from implanting.config import MEMORY_BUDGET
 from implanting.distributed import from_rank_zero, group, wait_for_all
-from implanting.embedding import BATCH
 from implanting.errors import DataError
-from implanting.images import reserve
 
 Shape = tuple[int, ...]
+
+TURN = 32
+"""Rows that one process of a machine fills before the next one's turn comes."""
 
 
 def on_one_machine() -> bool:
@@ -29,7 +32,7 @@ def on_one_machine() -> bool:
 def falls_to_this_process(rows: slice) -> bool:
     """Whether a batch is for this process to compute; the processes of one machine take turns."""
     rank, size = group()
-    return not on_one_machine() or rows.start // BATCH % size == rank
+    return not on_one_machine() or rows.start // TURN % size == rank
 
 
 def file_of(folder: Path, number: int) -> Path:
@@ -116,3 +119,29 @@ def size_in_words(size: int) -> str:
     """`39.1 KiB`, `3.2 MiB`, `1.5 GiB`."""
     power = next((power for power in (10, 20) if size < 2 ** (power + 10)), 30)
     return f"{size / 2**power:.1f} {({10: 'KiB', 20: 'MiB', 30: 'GiB'})[power]}"
+
+
+def allocate(shape: Sequence[int], budget: int = MEMORY_BUDGET) -> np.ndarray:
+    """An uint8 array in memory or, beyond the budget, in a temporary file that goes with the array."""
+    needed = int(np.prod(shape, dtype=np.int64))
+    if needed <= budget:
+        return np.empty(shape, np.uint8)
+    with tempfile.TemporaryFile(prefix="implanting-") as file:
+        try:
+            reserve(file, needed)
+        except OSError as fault:
+            raise DataError(
+                f"{needed / 2**30:.1f} GiB of images do not fit in {tempfile.gettempdir()} ({fault.strerror}): "
+                "free space there, set TMPDIR to a larger disk, or lower --image-size"
+            ) from fault
+        return np.memmap(file, np.uint8, "r+", shape=tuple(shape)).view(np.ndarray)
+
+
+def reserve(file: IO[bytes], size: int) -> None:
+    """Take the disk space of a file now: a full disk would otherwise show only later, as a bus error."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file.fileno(), 0, size)
+        return
+    if shutil.disk_usage(tempfile.gettempdir()).free < size:  # macOS: the best that can be asked
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    file.truncate(size)

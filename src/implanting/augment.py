@@ -10,6 +10,7 @@ from jaxtyping import Float, UInt8
 from torch import Generator, Tensor
 
 from implanting.config import AugmentConfig
+from implanting.views import reflect
 
 Images = UInt8[Tensor, "image height width 3"]
 
@@ -32,12 +33,6 @@ def random_crop(images: Images, padding: int, mode: str, generator: Generator) -
         inside = ((rows >= 0) & (rows < height))[:, :, None] & ((columns >= 0) & (columns < width))[:, None, :]
         cropped = cropped * inside[..., None]
     return cropped
-
-
-def reflect(index: Tensor, size: int) -> Tensor:
-    """Indices beyond an edge, mirrored back into 0 .. size - 1 without repeating the edge."""
-    index = index.abs()
-    return torch.where(index >= size, 2 * (size - 1) - index, index)
 
 
 def random_flip(images: Images, generator: Generator) -> Images:

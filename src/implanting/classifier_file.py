@@ -14,7 +14,6 @@ import numpy as np
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
-from implanting import __version__
 from implanting.base import BaseNetwork
 from implanting.base_file import base_document, base_from_document, load_base
 from implanting.calibration import Calibration
@@ -25,6 +24,7 @@ from implanting.fitting import Fitted
 from implanting.implants import implant_tensors, implants_from_tensors
 from implanting.inference import PrototypeClassifier
 from implanting.learning import Learned
+from implanting.version import __version__
 
 KIND = "classifier"
 """What the file of a classifier calls itself."""

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
 
-from implanting import __version__
 from implanting.commands.streams import abandon_output, one_line, prepare_streams
 from implanting.errors import ImplantingError
+from implanting.version import __version__
 
 # Threads that spin while they wait make a network tens of times slower when another process uses the machine.
 # This must be set before PyTorch is loaded, and the user's own choice wins.

@@ -15,8 +15,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from implanting import __version__
 from implanting.distributed import rank
+from implanting.version import __version__
 
 Item = TypeVar("Item")
 

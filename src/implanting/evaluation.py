@@ -1,10 +1,9 @@
 """Tasks to accuracies: a method answers every query, the tasks shared among all processes."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Literal, get_args
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -13,15 +12,13 @@ from implanting.base import BaseNetwork
 from implanting.comparison import Approach, Comparison, require_fit
 from implanting.config import ImplantConfig, InferenceConfig, TaskConfig, require
 from implanting.datasets import ImageSet
-from implanting.distributed import group, total
 from implanting.errors import ConfigError
-from implanting.methods import ImplantMethod, Method
+from implanting.methods import ImplantMethod
 from implanting.methods.by_class_weights import base_class_method, joint_method, require_class_weights
-from implanting.methods.method import Queries
+from implanting.methods.loop import Counts, evaluate_tasks, shared
 from implanting.progress import Progress, silent
 from implanting.results import Result
 from implanting.tasks import Tasks, draw_queries, draw_tasks
-from implanting.together import room_for
 
 Classes = Literal["novel", "base", "both"]
 """Which classes are told apart."""
@@ -124,16 +121,6 @@ class KnownClasses:
         return evaluate_tasks(method, tasks, config, classes, self.progress)
 
 
-def evaluate_tasks(
-    method: Method, tasks: Tasks, config: TaskConfig, classes: int, progress: Progress = silent
-) -> Result:
-    """Classify every query of every task."""
-    counts = Counts(len(tasks), classes)
-    for start, chunk in shared(tasks, method.tasks_at_once, progress):
-        counts.add(start, *method(chunk))
-    return counts.result(str(method), tasks, config)
-
-
 def evaluate_poolings(
     methods: Sequence[ImplantMethod], tasks: Tasks, config: TaskConfig, classes: int, progress: Progress = silent
 ) -> list[Result]:
@@ -144,37 +131,3 @@ def evaluate_poolings(
         for counted, answers in zip(counts, methods[0].tested(chunk, classifiers), strict=True):
             counted.add(start, *answers)
     return [counted.result(str(method), tasks, config) for counted, method in zip(counts, methods, strict=True)]
-
-
-def shared(tasks: Tasks, at_once: int, progress: Progress) -> Iterator[tuple[int, Tasks]]:
-    """This process's chunks of tasks, each with the number of its first; cut alike whatever the number of processes."""
-    rank, size = group()
-    at_once = room_for(at_once, tasks.size)
-    mine = range(0, len(tasks), at_once)[rank::size]
-    shot = tasks.support.shape[2]
-    for start in progress(mine, f"{shot}-shot tasks" if shot else "tasks", len(mine)):
-        yield start, tasks[start : start + at_once]
-
-
-class Counts:
-    """Right answers of each task and the confusion of classes, counted as they come: answers are not kept."""
-
-    def __init__(self, tasks: int, classes: int) -> None:
-        self.classes = classes
-        self.right = torch.zeros(tasks, dtype=torch.float64)
-        self.confusion = torch.zeros(classes**2, dtype=torch.int64)
-
-    def add(self, start: int, truth: Queries, given: Queries) -> None:
-        """Count the answers to the tasks from number `start` on."""
-        self.right[start : start + len(truth)] = (truth == given).double().mean((1, 2))
-        self.confusion += torch.bincount((truth * self.classes + given).flatten(), minlength=self.classes**2)
-
-    def result(self, method: str, tasks: Tasks, config: TaskConfig) -> Result:
-        """What all processes counted together."""
-        return Result(
-            method=method,
-            config=config,
-            images=tasks.images,
-            per_task=total(self.right).numpy(),
-            confusion=total(self.confusion).view(self.classes, self.classes).numpy(),
-        )

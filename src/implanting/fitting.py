@@ -11,10 +11,10 @@ from implanting.adapt import adapt
 from implanting.base import BaseNetwork
 from implanting.config import ImplantConfig, InferenceConfig
 from implanting.errors import ConfigError
-from implanting.implants import BaseMaps, Implants, PooledMaps, joined
+from implanting.implants import Implants, joined
 from implanting.inference import PrototypeClassifier, prototype_classifier
 from implanting.similarity import pool, probabilities, scaled_cosine
-from implanting.supports import Supports
+from implanting.supports import BaseMaps, PooledMaps, Supports
 from implanting.tail import Tail
 from implanting.threads import in_threads, shares
 

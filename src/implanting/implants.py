@@ -21,16 +21,14 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Generator, Tensor
 
-from implanting.shifts import strided, sum_of_shifts
-from implanting.tail import Activation, ImplantedLayer, Sizes, Tail
+from implanting.shifts import sum_of_shifts
+from implanting.supports import BaseMaps, PooledMaps
+from implanting.tail import Activation, ImplantedLayer, Sizes, Tail, strided
 
 EPSILON = 1e-5
 """Added to variances in batch norm, as PyTorch does."""
 
 Maps = Float[Tensor, "task image location _"]
-PooledMaps = Float[Tensor, "task image pooled _"]
-BaseMaps = list[Float[Tensor, "task image _ _"]]
-"""Maps of several sizes."""
 
 
 @dataclass

@@ -18,12 +18,12 @@ import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
 
-from implanting import __version__
 from implanting.classifier import ImageClassifier
 from implanting.classifier_file import plain_labels
 from implanting.errors import ExportError, MissingExtra
 from implanting.exported import ExportedClassifier
 from implanting.images import RESIZING
+from implanting.version import __version__
 
 if TYPE_CHECKING:
     import onnxruntime

@@ -12,7 +12,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from implanting import __version__
 from implanting.base_file import load_base
 from implanting.checkpoint import check_destination
 from implanting.config import PretrainConfig, flat
@@ -27,6 +26,7 @@ from implanting.progress import Progress, silent
 from implanting.soft_labels import soft_labels
 from implanting.trained import BaseDescription, build, load_weights, read_base, save_base
 from implanting.validation import FewShotTest, few_shot_test
+from implanting.version import __version__
 
 
 class StageOne(nn.Module):

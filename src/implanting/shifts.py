@@ -16,11 +16,6 @@ from torch import Tensor
 Slices = tuple[slice, slice]
 
 
-def strided(size: tuple[int, int], stride: int) -> tuple[int, int]:
-    """Rows and columns that a convolution of this stride leaves, half a kernel being added on every side."""
-    return -(-size[0] // stride), -(-size[1] // stride)
-
-
 def sum_of_shifts(
     spread: Float[Tensor, "task image location taps_out"], size: tuple[int, int], kernel: int, stride: int = 1
 ) -> Float[Tensor, "task image strided_location out"]:

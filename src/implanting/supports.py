@@ -11,8 +11,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from implanting.implants import BaseMaps, PooledMaps
 from implanting.tail import Sizes
+
+PooledMaps = Float[Tensor, "task image pooled _"]
+BaseMaps = list[Float[Tensor, "task image _ _"]]
+"""Maps of several sizes."""
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,8 @@ FEWEST, MOST = 8, 64
 TOGETHER = FEWEST * 16 * 1280
 """Numbers read of an image times tasks: the fewest tasks at width 64 and 32 px, more where tasks are small."""
 
-USUAL = 5 * (10 + 30)
-"""Images of a task, up to which the number of tasks does not depend on them: 5 classes, 10 shots and 30 queries."""
-
 
 def tasks_together(activations: Activations, views: int) -> int:
     """How many tasks to adapt together, when each support is seen in some views."""
     numbers = views * sum(maps.shape[1] * maps.shape[2] for maps in activations.base_maps)
     return max(1, FEWEST // views, min(MOST, TOGETHER // numbers))
-
-
-def room_for(tasks: int, images: int) -> int:
-    """How many tasks of so many images take the room of some usual ones; one always goes."""
-    return max(1, tasks * USUAL // max(USUAL, images))

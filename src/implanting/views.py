@@ -14,10 +14,9 @@ import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
-from implanting.augment import reflect
+from implanting.array_files import allocate
 from implanting.config import MEMORY_BUDGET
 from implanting.datasets import ImageSet
-from implanting.images import allocate
 
 CHUNK = 1024
 """Images moved at once, so that a memory-mapped set is never loaded whole."""
@@ -60,3 +59,9 @@ def add_views(image_set: ImageSet, views: int, budget: int = MEMORY_BUDGET) -> I
 def rows_of(images: Int[Tensor, "*batch"], views: int, count: int) -> Int[Tensor, "*batch view"]:
     """Where the first views of some images stand in a set of `count` images with views."""
     return images[..., None] + count * torch.arange(views, device=images.device)
+
+
+def reflect(index: Tensor, size: int) -> Tensor:
+    """Indices beyond an edge, mirrored back into 0 .. size - 1 without repeating the edge."""
+    index = index.abs()
+    return torch.where(index >= size, 2 * (size - 1) - index, index)

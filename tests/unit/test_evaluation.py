@@ -7,11 +7,12 @@ import torch
 from implanting.activations import compute_activations
 from implanting.config import ImplantConfig, InferenceConfig, TaskConfig
 from implanting.errors import ConfigError
-from implanting.evaluation import evaluate, evaluate_poolings, evaluate_tasks
+from implanting.evaluation import evaluate, evaluate_poolings
 from implanting.inference import PrototypeClassifier
 from implanting.methods import PrototypeMethod
 from implanting.methods.by_class_weights import base_class_method, joint_method
 from implanting.methods.by_implants import implant_method
+from implanting.methods.loop import evaluate_tasks
 from implanting.tasks import draw_queries, draw_tasks
 from toys import coloured, seeded, toy_base
 

@@ -8,8 +8,7 @@ from torch import Tensor
 from implanting.efficientnet import EfficientNetLite0
 from implanting.implants import Implants, new_implants
 from implanting.networks import c128f, resnet12
-from implanting.shifts import strided
-from implanting.tail import Sizes, Tail
+from implanting.tail import Sizes, Tail, strided
 from toys import seeded
 from twins import naive_implants
 

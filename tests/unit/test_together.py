@@ -2,7 +2,8 @@ import pytest
 import torch
 
 from implanting.activations import Activations
-from implanting.together import room_for, tasks_together
+from implanting.methods.loop import room_for
+from implanting.together import tasks_together
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ from torch import Tensor
 from implanting.bench.noise import random_images
 from implanting.bench.timing import FACTOR, MATRIX, Work, best_seconds, growth
 from implanting.config import TaskConfig
-from implanting.evaluation import evaluate_tasks
 from implanting.gathering import vectors_are_smaller
 from implanting.inference import PrototypeClassifier
 from implanting.methods import PrototypeMethod
+from implanting.methods.loop import evaluate_tasks
 from implanting.progress import Progress, silent
 from implanting.tasks import Tasks, draw_tasks
 

@@ -19,8 +19,9 @@ from implanting.commands.evaluate_report import (
 )
 from implanting.commands.evaluate_settings import Evaluate
 from implanting.commands.parsing import parse
+from implanting.commands.workers import launch
 from implanting.console import print_json
-from implanting.distributed import choose_device, launch, process_group, rank, set_threads, world_size
+from implanting.distributed import choose_device, process_group, rank, set_threads, world_size
 from implanting.results import Result
 
 

@@ -10,7 +10,6 @@ from typing import Annotated
 import torch
 import tyro
 
-from implanting import __version__
 from implanting.checkpoint import check_destination, write_atomically
 from implanting.classifier import ImageClassifier
 from implanting.commands.parsing import parse
@@ -20,6 +19,7 @@ from implanting.distributed import set_threads
 from implanting.images import find_images, list_sources
 from implanting.onnx_file import RUNTIME, Agreement, check, installed, onnx_bytes, require_exporter, sample_photos
 from implanting.reading import decoded
+from implanting.version import __version__
 
 
 @dataclass(frozen=True)

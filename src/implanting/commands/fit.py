@@ -10,7 +10,6 @@ from typing import Annotated
 
 import tyro
 
-from implanting import __version__
 from implanting.checkpoint import check_destination
 from implanting.classifier import ImageClassifier
 from implanting.commands.parsing import parse
@@ -20,6 +19,7 @@ from implanting.distributed import set_threads
 from implanting.errors import ConfigError, ImplantsKept
 from implanting.images import find_images, inspect_folder, undecodable
 from implanting.labels import from_text
+from implanting.version import __version__
 
 SHOWN = 30
 """Classes listed; more are counted."""

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 import tyro
 
-from implanting import __version__
 from implanting.answers import Answer
 from implanting.classifier import ImageClassifier
 from implanting.commands.parsing import parse
@@ -19,6 +18,7 @@ from implanting.console import print_document, print_table, print_text, say, sho
 from implanting.distributed import set_threads
 from implanting.errors import CannotRefuse, ConfigError
 from implanting.images import Failure, find_images
+from implanting.version import __version__
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,10 @@ import torch
 from implanting.commands import reproduce_figure, reproduce_table
 from implanting.commands.parsing import parse
 from implanting.commands.reproduce_settings import Reproduce
+from implanting.commands.workers import launch
 from implanting.config import require
 from implanting.console import say
-from implanting.distributed import choose_device, launch, process_group, set_threads, world_size
+from implanting.distributed import choose_device, process_group, set_threads, world_size
 
 Prepared = TypeVar("Prepared")
 Made = TypeVar("Made")

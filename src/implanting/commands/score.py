@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import numpy as np
 import tyro
 
-from implanting import __version__
 from implanting.answers import Answer
 from implanting.classifier import ImageClassifier
 from implanting.commands.parsing import parse
@@ -22,6 +21,7 @@ from implanting.html_report import ScoreReport, Shown, write_report
 from implanting.images import inspect_folder
 from implanting.labels import from_text
 from implanting.scores import NONE, Score, Share, telling
+from implanting.version import __version__
 
 CONFUSIONS = 5
 """Commonest wrong answers that are printed."""

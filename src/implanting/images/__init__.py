@@ -4,7 +4,7 @@ from implanting.images.class_folders import list_class_folders
 from implanting.images.decoding import IMAGE_EXTENSIONS, PIXEL_LIMIT, ImageSource, decode, stored_size
 from implanting.images.finding import find_images
 from implanting.images.labelled import LabelledImages, inspect_folder, read_folder, undecodable
-from implanting.images.many import AS_STORED, DEFAULT_SIZE, allocate, decode_all, reserve, resize_all
+from implanting.images.many import AS_STORED, DEFAULT_SIZE, decode_all, resize_all
 from implanting.images.normalisation import Normalisation
 from implanting.images.preprocessing import Preprocessing
 from implanting.images.resizing import RESIZING, load, resize
@@ -23,7 +23,6 @@ __all__ = [
     "LabelledImages",
     "Normalisation",
     "Preprocessing",
-    "allocate",
     "decode",
     "decode_all",
     "decode_batches",
@@ -33,7 +32,6 @@ __all__ = [
     "list_sources",
     "load",
     "read_folder",
-    "reserve",
     "resize",
     "resize_all",
     "stored_size",

@@ -1,13 +1,10 @@
 """Many images into one uint8 array, decoded once by a few threads; memory-mapped when larger than a budget."""
 
-import errno
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -15,8 +12,8 @@ from jaxtyping import UInt8
 from PIL import Image
 from torch import Tensor
 
+from implanting.array_files import allocate
 from implanting.config import MEMORY_BUDGET
-from implanting.errors import DataError
 from implanting.images.decoding import decode, stored_size
 from implanting.images.resizing import RESIZING, load, resize
 from implanting.progress import Progress, silent
@@ -71,32 +68,6 @@ def resize_all(
 
     resized = allocate((len(images), size, size, 3), budget)
     return torch.from_numpy(_fill(resized, read, progress, "resizing")), RESIZING
-
-
-def allocate(shape: Sequence[int], budget: int = MEMORY_BUDGET) -> np.ndarray:
-    """An uint8 array in memory or, beyond the budget, in a temporary file that goes with the array."""
-    needed = int(np.prod(shape, dtype=np.int64))
-    if needed <= budget:
-        return np.empty(shape, np.uint8)
-    with tempfile.TemporaryFile(prefix="implanting-") as file:
-        try:
-            reserve(file, needed)
-        except OSError as fault:
-            raise DataError(
-                f"{needed / 2**30:.1f} GiB of images do not fit in {tempfile.gettempdir()} ({fault.strerror}): "
-                "free space there, set TMPDIR to a larger disk, or lower --image-size"
-            ) from fault
-        return np.memmap(file, np.uint8, "r+", shape=tuple(shape)).view(np.ndarray)
-
-
-def reserve(file: IO[bytes], size: int) -> None:
-    """Take the disk space of a file now: a full disk would otherwise show only later, as a bus error."""
-    if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(file.fileno(), 0, size)
-        return
-    if shutil.disk_usage(tempfile.gettempdir()).free < size:  # macOS: the best that can be asked
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    file.truncate(size)
 
 
 def _common_size(paths: Sequence[Path], progress: Progress) -> tuple[int, int]:

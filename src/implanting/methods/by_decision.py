@@ -6,9 +6,9 @@ import torch
 
 from implanting.crossfit import cross_fit, implants_help
 from implanting.methods.by_implants import ImplantMethod
+from implanting.methods.loop import room_for
 from implanting.methods.method import Queries, named
 from implanting.tasks import Tasks
-from implanting.together import room_for
 
 
 @dataclass(frozen=True)

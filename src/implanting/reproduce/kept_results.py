@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from implanting import __version__
 from implanting.checkpoint import write_atomically
 from implanting.config import TaskConfig, config_from_dict
 from implanting.distributed import from_rank_zero, rank
 from implanting.results import Result
+from implanting.version import __version__
 
 
 class KeptResults:

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from implanting.comparison import Comparison
-from implanting.evaluation import KnownClasses, evaluate_poolings, evaluate_tasks
+from implanting.evaluation import KnownClasses, evaluate_poolings
 from implanting.methods import ImplantMethod
+from implanting.methods.loop import evaluate_tasks
 from implanting.reproduce.settings import Setting
 from implanting.reproduce.trials import Trials
 from implanting.results import Result
