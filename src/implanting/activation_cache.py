@@ -12,11 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from implanting.array_files import Shape, open_files
 from implanting.base import BaseNetwork
-from implanting.checkpoint import write_atomically
 from implanting.datasets import ImageSet
 from implanting.errors import DataError
+from implanting.runtime import Shape, open_files, write_atomically
 from implanting.tail import Sizes
 
 DESCRIPTION = "activations.json"

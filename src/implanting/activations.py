@@ -16,20 +16,23 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from implanting.activation_cache import DESCRIPTION, describe, read_cache
-from implanting.array_files import (
+from implanting.base import BaseNetwork
+from implanting.config import MEMORY_BUDGET
+from implanting.datasets import ImageSet
+from implanting.embedding import embed_batch, through
+from implanting.runtime import (
+    Progress,
     Shape,
     allocate,
     common_arrays,
     falls_to_this_process,
+    from_rank_zero,
+    group,
     kept_arrays,
     on_one_machine,
+    silent,
+    wait_for_all,
 )
-from implanting.base import BaseNetwork
-from implanting.config import MEMORY_BUDGET
-from implanting.datasets import ImageSet
-from implanting.distributed import from_rank_zero, group, wait_for_all
-from implanting.embedding import embed_batch, through
-from implanting.progress import Progress, silent
 from implanting.similarity import locations
 from implanting.tail import Sizes
 

@@ -21,7 +21,7 @@ from implanting.images import Normalisation, Preprocessing
 from implanting.networks import Network
 from implanting.own_module import ImplantedModule, ModuleNetwork
 from implanting.packed import packed
-from implanting.progress import Progress, silent
+from implanting.runtime import Progress, silent
 from implanting.tail import Tail
 from implanting.trained import BaseDescription, weights
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from implanting.augment import augment
 from implanting.config import AugmentConfig
 from implanting.datasets import ImageSet
-from implanting.randomness import Stream, generator_of
+from implanting.runtime import Stream, generator_of
 
 
 @lru_cache(maxsize=2)

@@ -21,7 +21,6 @@ from implanting.base_file import load_base
 from implanting.calibration import open_set_score
 from implanting.classifier_file import ClassifierState, read_classifier, save_classifier
 from implanting.config import ClassifierConfig, ImplantConfig, InferenceConfig, require
-from implanting.distributed import choose_device
 from implanting.errors import CheckpointError, ConfigError, DataError, ImplantsKept
 from implanting.explaining import explain
 from implanting.fitting import fitting_of
@@ -29,9 +28,8 @@ from implanting.heatmap import Explanation, MapKind
 from implanting.images import Failure, ImageSource, list_sources
 from implanting.labels import Labels, as_labels, class_numbers, is_like
 from implanting.learning import learn
-from implanting.progress import Progress, silent
-from implanting.randomness import seed_from
 from implanting.reading import BATCH, decoded, suited_size
+from implanting.runtime import Progress, choose_device, seed_from, silent
 
 CONFIG, IMPLANTS, POOLING = ClassifierConfig(), ImplantConfig(), InferenceConfig()
 

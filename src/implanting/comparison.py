@@ -22,7 +22,7 @@ from implanting.fitting import fitting_of
 from implanting.methods import DecidedMethod, Method
 from implanting.methods.by_implants import implant_method
 from implanting.methods.by_prototypes import prototype_method
-from implanting.progress import Progress, silent
+from implanting.runtime import Progress, silent
 from implanting.views import add_views
 
 

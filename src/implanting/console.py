@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from implanting.distributed import rank
+from implanting.runtime import rank
 from implanting.version import __version__
 
 Item = TypeVar("Item")

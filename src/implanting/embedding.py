@@ -17,9 +17,8 @@ from implanting.folding import device_of
 from implanting.images import Normalisation
 from implanting.networks import Network
 from implanting.own_module import ModuleNetwork
-from implanting.progress import Progress, silent
+from implanting.runtime import Progress, in_threads, silent
 from implanting.similarity import locations
-from implanting.threads import in_threads
 
 BATCH = 32
 """Images that go through the network at once, at most: with more, maps leave the processor's cache."""

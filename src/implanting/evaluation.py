@@ -16,8 +16,8 @@ from implanting.errors import ConfigError
 from implanting.methods import ImplantMethod
 from implanting.methods.by_class_weights import base_class_method, joint_method, require_class_weights
 from implanting.methods.loop import Counts, evaluate_tasks, shared
-from implanting.progress import Progress, silent
 from implanting.results import Result
+from implanting.runtime import Progress, silent
 from implanting.tasks import Tasks, draw_queries, draw_tasks
 
 Classes = Literal["novel", "base", "both"]

@@ -18,7 +18,7 @@ from implanting.base import BaseNetwork
 from implanting.calibration import UNKNOWN, Calibration, calibrate, open_set_score
 from implanting.crossfit import cross_fit
 from implanting.fitting import Fitted, Fitting, widened
-from implanting.randomness import Stream, generator_of
+from implanting.runtime import Stream, generator_of
 from implanting.similarity import pool, probabilities, scaled_cosine
 from implanting.supports import Supports
 from implanting.views import views_of

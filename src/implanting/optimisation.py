@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from implanting.checkpoint import part, prefixed
 from implanting.config import PretrainConfig
+from implanting.runtime import part, prefixed
 
 MOMENTUM = 0.9
 """Nesterov momentum, as in TADAM and Gidaris & Komodakis."""

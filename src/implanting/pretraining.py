@@ -23,12 +23,21 @@ from implanting.batches import batch, batch_indices
 from implanting.config import PretrainConfig
 from implanting.cosine_classifier import classification_loss
 from implanting.datasets import ImageSet
-from implanting.distributed import choose_device, process_group, rank, restarted, share, synchronise, world_size
 from implanting.errors import ConfigError
 from implanting.optimisation import schedule
-from implanting.progress import Progress, silent
 from implanting.run import Run, StageOne, check_output, prepare
 from implanting.run import resume as resume_run
+from implanting.runtime import (
+    Progress,
+    choose_device,
+    process_group,
+    rank,
+    restarted,
+    share,
+    silent,
+    synchronise,
+    world_size,
+)
 from implanting.similarity import probabilities
 from implanting.soft_labels import targets
 from implanting.validation import FewShotTest

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from implanting.base import BaseNetwork
 from implanting.images import Batch, ImageSource, decode_batches, stored_size
-from implanting.progress import Progress, silent
+from implanting.runtime import Progress, silent
 
 BATCH = 32
 """Images decoded and classified together: few, so that decoding runs beside the network in small folders too."""

@@ -13,16 +13,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from implanting.base_file import load_base
-from implanting.checkpoint import check_destination
 from implanting.config import PretrainConfig, flat
 from implanting.cosine_classifier import CosineClassifier
 from implanting.datasets import ImageSet, check_disjoint
-from implanting.distributed import from_rank_zero, rank, world_size
 from implanting.errors import ConfigError
 from implanting.images import Normalisation
 from implanting.networks import Network
 from implanting.optimisation import build_optimizer, load_optimizer, optimizer_tensors, total_steps
-from implanting.progress import Progress, silent
+from implanting.runtime import Progress, check_destination, from_rank_zero, rank, silent, world_size
 from implanting.soft_labels import soft_labels
 from implanting.trained import BaseDescription, build, load_weights, read_base, save_base
 from implanting.validation import FewShotTest, few_shot_test

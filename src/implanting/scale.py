@@ -15,7 +15,7 @@ from implanting.base import BaseNetwork
 from implanting.config import InferenceConfig, Pooling, TaskConfig
 from implanting.datasets import ImageSet
 from implanting.inference import prototype_classifier
-from implanting.progress import Progress, silent
+from implanting.runtime import Progress, silent
 from implanting.similarity import pool
 from implanting.tasks import draw_tasks
 

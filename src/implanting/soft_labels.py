@@ -13,7 +13,7 @@ from torch import Tensor
 from implanting.base import BaseNetwork
 from implanting.datasets import ImageSet
 from implanting.errors import ConfigError
-from implanting.progress import Progress, silent
+from implanting.runtime import Progress, silent
 from implanting.similarity import pool, probabilities, scaled_cosine
 from implanting.views import views_of
 

@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from implanting.checkpoint import part, prefixed, read_checkpoint, write_checkpoint
 from implanting.config import PretrainConfig, config_from_dict
 from implanting.cosine_classifier import CosineClassifier
 from implanting.errors import CheckpointError, ConfigError
 from implanting.images import Normalisation, Preprocessing
 from implanting.networks import Network, build_network
+from implanting.runtime import part, prefixed, read_checkpoint, write_checkpoint
 
 
 @dataclass(frozen=True)

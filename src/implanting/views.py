@@ -14,9 +14,9 @@ import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
-from implanting.array_files import allocate
 from implanting.config import MEMORY_BUDGET
 from implanting.datasets import ImageSet
+from implanting.runtime import allocate
 
 CHUNK = 1024
 """Images moved at once, so that a memory-mapped set is never loaded whole."""

@@ -22,7 +22,7 @@ from sklearn.utils.validation import validate_data
 
 from implanting.base import BaseNetwork
 from implanting.estimator import FewShotClassifier
-from implanting.progress import Progress
+from implanting.runtime import Progress
 from toys import coloured
 
 SHADES = coloured(classes=3, per_class=6, size=32, seed=1, prefix="shade")

@@ -15,9 +15,10 @@ from safetensors.torch import load_file
 
 from implanting.base import BaseNetwork
 from implanting.base_file import load_base
-from implanting.checkpoint import FORMAT, KEY, read_checkpoint, write_checkpoint
 from implanting.errors import CheckpointError, ConfigError
 from implanting.estimator import FewShotClassifier
+from implanting.runtime import FORMAT, read_checkpoint, write_checkpoint
+from implanting.runtime.checkpoint import KEY
 from toys import coloured, noise, write_trained_base
 
 SHADES = coloured(classes=4, per_class=6, size=32, seed=1, prefix="shade")
@@ -226,7 +227,7 @@ def test_a_save_that_fails_leaves_the_earlier_file(base, tmp_path, monkeypatch):
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("implanting.checkpoint.os.fsync", full)
+    monkeypatch.setattr("implanting.runtime.checkpoint.os.fsync", full)
     with pytest.raises(CheckpointError, match="No space left"):
         one.add_class("fir", IMAGES[:1]).save(path)
     assert path.read_bytes() == before

@@ -9,12 +9,12 @@ from torch import Tensor
 
 from implanting.base import BaseNetwork
 from implanting.base_file import load_base
-from implanting.checkpoint import read_checkpoint
 from implanting.config import DataConfig, PretrainConfig
 from implanting.errors import ConfigError, ImageTooSmall
 from implanting.networks import Network
 from implanting.optimisation import schedule
 from implanting.pretraining import pretrain
+from implanting.runtime import read_checkpoint
 from implanting.trained import weights
 from toys import coloured, same, tiny_config
 

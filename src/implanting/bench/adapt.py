@@ -15,8 +15,7 @@ from implanting.config import ImplantConfig, NetworkConfig
 from implanting.fitting import Fitting
 from implanting.inference import PrototypeClassifier
 from implanting.networks import Network
-from implanting.progress import Progress, silent
-from implanting.randomness import Stream, generator_of
+from implanting.runtime import Progress, Stream, generator_of, silent
 from implanting.supports import Supports
 from implanting.tail import Sizes, Tail
 

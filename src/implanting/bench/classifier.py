@@ -16,8 +16,8 @@ from implanting.bench.memory import resident_peak
 from implanting.bench.noise import random_pixels
 from implanting.bench.timing import Work, best_seconds
 from implanting.classifier import ImageClassifier
-from implanting.progress import Progress, silent
 from implanting.reading import BATCH
+from implanting.runtime import Progress, silent
 
 # As `implanting predict` does it, torch first: the garbage collector is off while modules are loaded.
 COLD = """

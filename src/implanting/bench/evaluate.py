@@ -16,7 +16,7 @@ from implanting.gathering import vectors_are_smaller
 from implanting.inference import PrototypeClassifier
 from implanting.methods import PrototypeMethod
 from implanting.methods.loop import evaluate_tasks
-from implanting.progress import Progress, silent
+from implanting.runtime import Progress, silent
 from implanting.tasks import Tasks, draw_tasks
 
 IMAGES, CLASSES, DIM = 12_000, 20, 512

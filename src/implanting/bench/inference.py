@@ -31,8 +31,8 @@ from implanting.images import ImageSource, Normalisation, Preprocessing, decode,
 from implanting.inference import PrototypeClassifier
 from implanting.learning import Learned
 from implanting.onnx_file import EXPORTER, RUNTIME, installed, onnx_bytes, open_session, run
-from implanting.progress import Progress, silent
 from implanting.reading import decoded
+from implanting.runtime import Progress, silent
 from implanting.similarity import locations
 
 WAY = 5

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from implanting.progress import Progress, silent
+from implanting.runtime import Progress, silent
 
 MEASURE = """
 import sys

@@ -14,8 +14,8 @@ from implanting.calibration import UNKNOWN, calibration_error
 from implanting.classifier import ImageClassifier
 from implanting.config import TaskConfig
 from implanting.datasets import ImageSet
-from implanting.progress import Progress, silent
 from implanting.results import Estimate
+from implanting.runtime import Progress, silent
 from implanting.tasks import draw_tasks
 
 KNOWN, QUERIES, REFUSE = 5, 15, 0.05

@@ -14,9 +14,9 @@ from implanting.bench.usual_loop import UsualLoop
 from implanting.config import NetworkConfig
 from implanting.datasets import ImageSet
 from implanting.pretraining import train_step
-from implanting.progress import Progress, silent
 from implanting.recipes import RECIPES
 from implanting.run import Run, prepare
+from implanting.runtime import Progress, silent
 
 IMAGES, CLASSES, SIZE = 2_048, 60, 32
 """The images that are trained on, and their side in pixels; classes as many as FC100 has."""

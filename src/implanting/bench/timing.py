@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from implanting.progress import Progress, silent
+from implanting.runtime import Progress, silent
 
 Work = Callable[[], object]
 

@@ -12,8 +12,8 @@ from implanting.commands.bench_inference import Inference
 from implanting.commands.bench_pretrain import Pretrain
 from implanting.commands.parsing import parse
 from implanting.console import print_json, print_text
-from implanting.distributed import set_threads
 from implanting.errors import ConfigError
+from implanting.runtime import set_threads
 
 Subject = Pretrain | Adapt | Evaluate | Inference | Classifier
 

@@ -16,11 +16,11 @@ from implanting.config import Pooling, PretrainConfig, RunConfig
 from implanting.console import TrainingDisplay, print_json, print_table, say, show_progress
 from implanting.datasets import ImageSet
 from implanting.digits import BASE_DIGITS, NOVEL_DIGITS, read_digits
-from implanting.distributed import choose_device, set_threads
 from implanting.evaluation import evaluate
 from implanting.pretraining import pretrain
 from implanting.recipes import RECIPES
 from implanting.results import Result, mean_of
+from implanting.runtime import choose_device, set_threads
 
 SHOTS = (1, 5, 10)
 HEAT_MAP_SHOT = 5

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from implanting.base import BaseNetwork
 from implanting.base_file import load_base
-from implanting.checkpoint import check_destination
 from implanting.commands.evaluate_prepare import Prepared, prepare
 from implanting.commands.evaluate_report import (
     images_told,
@@ -21,8 +20,8 @@ from implanting.commands.evaluate_settings import Evaluate
 from implanting.commands.parsing import parse
 from implanting.commands.workers import launch
 from implanting.console import print_json
-from implanting.distributed import choose_device, process_group, rank, set_threads, world_size
 from implanting.results import Result
+from implanting.runtime import check_destination, choose_device, process_group, rank, set_threads, world_size
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -11,10 +11,10 @@ from implanting.classifier import ImageClassifier
 from implanting.commands.parsing import parse
 from implanting.config import RunConfig, require
 from implanting.console import print_text
-from implanting.distributed import set_threads
 from implanting.heatmap import MapKind
 from implanting.heatmap.saving import picture_format
 from implanting.labels import from_text
+from implanting.runtime import set_threads
 
 
 @dataclass(frozen=True)

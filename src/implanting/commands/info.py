@@ -10,7 +10,6 @@ import tyro
 
 from implanting.base import BaseNetwork
 from implanting.base_file import base_document, load_base
-from implanting.checkpoint import FORMAT, kind_of
 from implanting.classifier import ImageClassifier
 from implanting.classifier_file import KIND as CLASSIFIER
 from implanting.commands.parsing import parse
@@ -18,6 +17,7 @@ from implanting.commands.trial import trial
 from implanting.console import describe, print_document, print_table, print_text
 from implanting.errors import ConfigError
 from implanting.recipes import RECIPES
+from implanting.runtime import FORMAT, kind_of
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from implanting.classifier import ImageClassifier
 from implanting.commands.parsing import parse
 from implanting.config import RunConfig, require
 from implanting.console import print_document, print_table, print_text, say, show_progress, telling_warnings
-from implanting.distributed import set_threads
 from implanting.errors import CannotRefuse, ConfigError
 from implanting.images import Failure, find_images
+from implanting.runtime import set_threads
 from implanting.version import __version__
 
 

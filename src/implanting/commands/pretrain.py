@@ -17,11 +17,11 @@ from implanting.commands.parsing import parse, recipe_from
 from implanting.config import PretrainConfig, RunConfig
 from implanting.console import TrainingDisplay, describe, print_json, print_table, say, show_progress
 from implanting.datasets import ImageSet, read_dataset
-from implanting.distributed import choose_device, restarted, set_threads
 from implanting.errors import SplitMissing
 from implanting.pretraining import pretrain
 from implanting.recipes import RECIPES, RecipeName
 from implanting.run import check_output
+from implanting.runtime import choose_device, restarted, set_threads
 from implanting.training_log import TrainingLog, plot_training
 from implanting.validation import why_no_validation
 

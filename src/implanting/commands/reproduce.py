@@ -14,7 +14,7 @@ from implanting.commands.reproduce_settings import Reproduce
 from implanting.commands.workers import launch
 from implanting.config import require
 from implanting.console import say
-from implanting.distributed import choose_device, process_group, set_threads, world_size
+from implanting.runtime import choose_device, process_group, set_threads, world_size
 
 Prepared = TypeVar("Prepared")
 Made = TypeVar("Made")

@@ -9,18 +9,17 @@ from typing import Any
 import torch
 
 from implanting.base import BaseNetwork
-from implanting.checkpoint import write_atomically
 from implanting.commands.reproduce_settings import Reproduce, check_out, read, read_material, train_base
 from implanting.config import ImplantConfig, TaskConfig
 from implanting.console import print_document, print_table, result_document, say, show_progress
 from implanting.datasets import ImageSet
-from implanting.distributed import rank
 from implanting.errors import ConfigError
 from implanting.held_out import extra_images
 from implanting.reproduce.experiment import Material, held_out_note
 from implanting.reproduce.figure3 import TASKS, Example, Figure3, Sight, figure3
 from implanting.reproduce.figure3_drawing import write_figure3
 from implanting.reproduce.settings import RESNET_DC, RESNET_GAP
+from implanting.runtime import rank, write_atomically
 from implanting.tasks import draw_tasks
 
 NETWORKS = (RESNET_GAP, RESNET_DC)

@@ -7,12 +7,10 @@ from typing import Any
 
 import torch
 
-from implanting.checkpoint import write_atomically
 from implanting.commands.reproduce_settings import Reproduce, base_of, check_out, read, read_material, train_base
 from implanting.config import ImplantConfig, TaskConfig
 from implanting.console import print_document, print_table, result_document, say, show_progress
 from implanting.datasets import ImageSet
-from implanting.distributed import rank
 from implanting.held_out import extra_images
 from implanting.reproduce.bases import HOLD_OUT
 from implanting.reproduce.claims import decide
@@ -26,6 +24,7 @@ from implanting.reproduce.tables import Table
 from implanting.reproduce.trials import Trials
 from implanting.reproduce.writing import CLAIM_COLUMNS, claim_rows, json_claims, markdown, result_rows, table_rows
 from implanting.results import Result
+from implanting.runtime import rank, write_atomically
 
 
 def chosen_table(command: Reproduce) -> Table:

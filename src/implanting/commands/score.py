@@ -15,11 +15,11 @@ from implanting.classifier import ImageClassifier
 from implanting.commands.parsing import parse
 from implanting.config import RunConfig, require
 from implanting.console import print_document, print_table, say, show_progress
-from implanting.distributed import set_threads
 from implanting.errors import ConfigError
 from implanting.html_report import ScoreReport, Shown, write_report
 from implanting.images import inspect_folder
 from implanting.labels import from_text
+from implanting.runtime import set_threads
 from implanting.scores import NONE, Score, Share, telling
 from implanting.version import __version__
 

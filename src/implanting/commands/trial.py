@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from implanting.base import BaseNetwork
-from implanting.distributed import choose_device
 from implanting.embedding import images_at_once
+from implanting.runtime import choose_device
 
 MEMORY = Path("/proc/meminfo")
 """Where Linux tells of its memory."""

@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Int64, UInt8
 from torch import Tensor
 
-from implanting.array_files import allocate
 from implanting.config import MEMORY_BUDGET
 from implanting.errors import DataError
+from implanting.runtime import allocate
 
 CHUNK = 1024
 """Images hashed or copied at once, so that a memory-mapped set is never loaded whole."""

@@ -9,7 +9,7 @@ from implanting.datasets.image_set import ImageSet
 from implanting.datasets.reading import Options, SplitReaders
 from implanting.datasets.splits import SPLITS, split_name
 from implanting.errors import DataError, SplitMissing
-from implanting.progress import Progress, silent
+from implanting.runtime import Progress, silent
 
 FINDERS: tuple[Callable[[Path, Options], SplitReaders], ...] = (cifar.find, pickles.find, ravi_csv.find, folders.find)
 """In the order in which they are asked."""

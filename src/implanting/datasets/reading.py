@@ -20,7 +20,7 @@ from implanting.datasets.splits import check_lists
 from implanting.errors import DataError
 from implanting.images import decode_all, resize_all
 from implanting.images.decoding import stored_size
-from implanting.progress import Progress, silent
+from implanting.runtime import Progress, silent
 
 SplitReaders = Mapping[str, Callable[[], ImageSet]]
 

@@ -16,7 +16,7 @@ from implanting.errors import DataError, DataWarning
 from implanting.images.class_folders import list_class_folders
 from implanting.images.decoding import ImageSource
 from implanting.images.streaming import Failure, decode_batches
-from implanting.progress import Progress, silent
+from implanting.runtime import Progress, silent
 
 NAMED = 5
 """Files named in a remark; more are counted."""

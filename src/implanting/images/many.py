@@ -12,11 +12,10 @@ from jaxtyping import UInt8
 from PIL import Image
 from torch import Tensor
 
-from implanting.array_files import allocate
 from implanting.config import MEMORY_BUDGET
 from implanting.images.decoding import decode, stored_size
 from implanting.images.resizing import RESIZING, load, resize
-from implanting.progress import Progress, silent
+from implanting.runtime import Progress, allocate, silent
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

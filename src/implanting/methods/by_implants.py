@@ -12,7 +12,7 @@ from implanting.config import ImplantConfig, InferenceConfig
 from implanting.fitting import Fitting, fitting_of, widened
 from implanting.inference import PrototypeClassifier
 from implanting.methods.method import Queries, counted, in_views, named
-from implanting.randomness import Stream, generator_of
+from implanting.runtime import Stream, generator_of
 from implanting.similarity import probabilities
 from implanting.supports import Supports
 from implanting.tasks import Tasks

@@ -5,10 +5,9 @@ from collections.abc import Iterator
 import torch
 
 from implanting.config import TaskConfig
-from implanting.distributed import group, total
 from implanting.methods.method import Method, Queries
-from implanting.progress import Progress, silent
 from implanting.results import Result
+from implanting.runtime import Progress, group, silent, total
 from implanting.tasks import Tasks
 
 USUAL = 5 * (10 + 30)

@@ -19,8 +19,8 @@ from implanting.config import TaskConfig
 from implanting.datasets import ImageSet
 from implanting.errors import ConfigError
 from implanting.heatmap import similarity_maps
-from implanting.progress import Progress, silent
 from implanting.reproduce.figure3_candidates import Candidates, Margins, Seen, see
+from implanting.runtime import Progress, silent
 from implanting.tasks import Tasks, draw_tasks
 
 TASKS = TaskConfig(tasks=20)

@@ -11,7 +11,7 @@ from implanting.config import InferenceConfig
 from implanting.datasets import ImageSet
 from implanting.inference import prototype_classifier
 from implanting.methods.by_class_weights import require_class_weights
-from implanting.progress import Progress
+from implanting.runtime import Progress
 from implanting.similarity import pool, probabilities, prototypes, scaled_cosine
 from implanting.tasks import Tasks
 

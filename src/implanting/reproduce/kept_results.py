@@ -14,10 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from implanting.checkpoint import write_atomically
 from implanting.config import TaskConfig, config_from_dict
-from implanting.distributed import from_rank_zero, rank
 from implanting.results import Result
+from implanting.runtime import from_rank_zero, rank, write_atomically
 from implanting.version import __version__
 
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 from PIL import Image
 
-from implanting.array_files import allocate
 from implanting.errors import DataError, ImageError
 from implanting.images import AS_STORED, RESIZING, decode_all, load, resize_all
+from implanting.runtime import allocate
 
 
 def write(folder, sizes):

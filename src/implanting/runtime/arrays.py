@@ -15,8 +15,8 @@ from typing import IO, Literal
 import numpy as np
 
 from implanting.config import MEMORY_BUDGET
-from implanting.distributed import from_rank_zero, group, wait_for_all
 from implanting.errors import DataError
+from implanting.runtime.processes import from_rank_zero, group, wait_for_all
 
 Shape = tuple[int, ...]
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import torch
 
-from implanting.progress import Progress, silent
+from implanting.runtime.progress import Progress, silent
 
 Part = TypeVar("Part")
 Made = TypeVar("Made")

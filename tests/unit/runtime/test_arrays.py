@@ -9,10 +9,11 @@ import torch
 
 import commands
 from implanting.activations import compute_activations, embed_together
-from implanting.array_files import kept_arrays, size_in_words
 from implanting.base_file import load_base
 from implanting.datasets import ImageSet
 from implanting.errors import DataError
+from implanting.runtime import kept_arrays
+from implanting.runtime.arrays import size_in_words
 from toys import noise
 
 PROGRAM = """

@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch import nn
 
-from implanting.distributed import choose_device, process_group, rank, restarted, share, synchronise, world_size
 from implanting.errors import ConfigError
+from implanting.runtime import choose_device, process_group, rank, restarted, share, synchronise, world_size
 
 
 def test_one_process_has_everything():
@@ -14,7 +14,7 @@ def test_one_process_has_everything():
 def test_shares_cover_the_batch(monkeypatch):
     shares = []
     for number in range(4):
-        monkeypatch.setattr("implanting.distributed.group", lambda number=number: (number, 4))
+        monkeypatch.setattr("implanting.runtime.processes.group", lambda number=number: (number, 4))
         shares.append(list(range(12))[share(12)])
     assert [len(part) for part in shares] == [3, 3, 3, 3]
     assert [item for part in shares for item in part] == list(range(12))

@@ -5,7 +5,7 @@ from threading import Barrier, current_thread
 import pytest
 import torch
 
-from implanting.threads import in_threads, shares
+from implanting.runtime import in_threads, shares
 
 pytestmark = pytest.mark.usefixtures("two_threads")
 

@@ -6,9 +6,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from implanting import checkpoint
-from implanting.checkpoint import check_destination, part, prefixed, read_checkpoint, write_checkpoint
 from implanting.errors import CheckpointError, ConfigError
+from implanting.runtime import check_destination, checkpoint, part, prefixed, read_checkpoint, write_checkpoint
 
 TENSORS = {"a": torch.arange(6.0).view(2, 3), "b": torch.tensor(7)}
 DOCUMENT = {"name": "ünïcode", "numbers": [1, 0.1], "nothing": None}

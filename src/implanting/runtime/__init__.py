@@ -1,0 +1,78 @@
+"""How work runs here: progress, randomness, threads, processes, arrays and files.
+
+Nothing in this room knows of images, networks or tasks.
+"""
+
+from implanting.runtime.arrays import (
+    Shape,
+    allocate,
+    common_arrays,
+    falls_to_this_process,
+    kept_arrays,
+    on_one_machine,
+    open_files,
+)
+from implanting.runtime.checkpoint import (
+    FORMAT,
+    check_destination,
+    kind_of,
+    part,
+    prefixed,
+    read_checkpoint,
+    write_atomically,
+    write_checkpoint,
+)
+from implanting.runtime.processes import (
+    choose_device,
+    from_rank_zero,
+    group,
+    process_group,
+    rank,
+    restarted,
+    set_threads,
+    share,
+    synchronise,
+    total,
+    wait_for_all,
+    world_size,
+)
+from implanting.runtime.progress import Progress, silent
+from implanting.runtime.randomness import Stream, generator_of, seed_from
+from implanting.runtime.threads import in_threads, shares
+
+__all__ = [
+    "FORMAT",
+    "Progress",
+    "Shape",
+    "Stream",
+    "allocate",
+    "check_destination",
+    "choose_device",
+    "common_arrays",
+    "falls_to_this_process",
+    "from_rank_zero",
+    "generator_of",
+    "group",
+    "in_threads",
+    "kept_arrays",
+    "kind_of",
+    "on_one_machine",
+    "open_files",
+    "part",
+    "prefixed",
+    "process_group",
+    "rank",
+    "read_checkpoint",
+    "restarted",
+    "seed_from",
+    "set_threads",
+    "share",
+    "shares",
+    "silent",
+    "synchronise",
+    "total",
+    "wait_for_all",
+    "world_size",
+    "write_atomically",
+    "write_checkpoint",
+]
