@@ -1,13 +1,14 @@
-"""Path, bytes, PIL image or array -> upright RGB uint8 pixels; resizing, normalisation; folders of images."""
+"""Path, bytes, PIL image or array -> upright RGB uint8 pixels; resizing, normalisation; folders of images.
 
-from implanting.images.class_folders import list_class_folders
+Labels are names of folders here. What a data set or a class number is, this room does not know.
+"""
+
+from implanting.images.class_folders import holds_images, list_class_folders, subfolders
 from implanting.images.decoding import IMAGE_EXTENSIONS, PIXEL_LIMIT, ImageSource, decode, stored_size
 from implanting.images.finding import find_images
 from implanting.images.labelled import LabelledImages, inspect_folder, read_folder, undecodable
 from implanting.images.many import AS_STORED, DEFAULT_SIZE, decode_all, resize_all
-from implanting.images.normalisation import Normalisation
-from implanting.images.preprocessing import Preprocessing
-from implanting.images.resizing import RESIZING, load, resize
+from implanting.images.preprocessing import RESIZING, Normalisation, Preprocessing, load, resize
 from implanting.images.sources import list_sources
 from implanting.images.streaming import Batch, Failure, decode_batches
 
@@ -27,6 +28,7 @@ __all__ = [
     "decode_all",
     "decode_batches",
     "find_images",
+    "holds_images",
     "inspect_folder",
     "list_class_folders",
     "list_sources",
@@ -35,5 +37,6 @@ __all__ = [
     "resize",
     "resize_all",
     "stored_size",
+    "subfolders",
     "undecodable",
 ]

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from implanting.config import MEMORY_BUDGET
 from implanting.images.decoding import decode, stored_size
-from implanting.images.resizing import RESIZING, load, resize
+from implanting.images.preprocessing import RESIZING, load, resize
 from implanting.runtime import Progress, allocate, silent
 
 Item = TypeVar("Item")

@@ -1,9 +1,75 @@
-"""What a network expects of its images: one value that travels with it."""
+"""Pixels to network input: per channel, subtract the mean and divide by the standard deviation of the base images."""
 
 from dataclasses import dataclass
 
-from implanting.images.normalisation import Normalisation
-from implanting.images.resizing import RESIZING
+import numpy as np
+import torch
+from jaxtyping import Float, Int64, UInt8
+from PIL import Image
+from torch import Tensor
+
+from implanting.images.decoding import ImageSource, decode
+
+CHUNK = 2**20
+"""Pixels counted at once."""
+
+
+@dataclass(frozen=True)
+class Normalisation:
+    """Mean and standard deviation of each channel, with pixel values of 0 to 1."""
+
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+
+    def __call__(self, images: UInt8[Tensor, "image height width 3"]) -> Float[Tensor, "image 3 height width"]:
+        """Normalised float32 images in channels_last memory order.
+
+        Rows are taken as vectors of width x 3 numbers: a loop over 3 channels innermost would be several times slower.
+        """
+        count, height, width, _ = images.shape
+        rows = images.reshape(count, height, width * 3).to(torch.float32)
+        mean, std = (
+            torch.tensor(values, dtype=torch.float32, device=images.device).repeat(width)
+            for values in (self.mean, self.std)
+        )
+        torch.addcmul(-mean / std, rows, 1 / (255 * std), out=rows)
+        return rows.view(count, height, width, 3).permute(0, 3, 1, 2)
+
+    @classmethod
+    def of(cls, images: UInt8[Tensor, "image height width 3"]) -> "Normalisation":
+        """The exact statistics of a set of images, from a histogram of each channel."""
+        counts = histogram(images).to(torch.float64)
+        values = torch.arange(256, dtype=torch.float64) / 255
+        mean = counts @ values / counts.sum(1)
+        variance = (counts * (values - mean[:, None]) ** 2).sum(1) / counts.sum(1)
+        std = variance.sqrt().clamp(min=1 / 255)  # a constant channel has none; below one grey level is noise
+        return cls(tuple(mean.tolist()), tuple(std.tolist()))
+
+
+def histogram(images: UInt8[Tensor, "image height width 3"]) -> Int64[Tensor, "3 256"]:
+    """How often each channel has each value; in chunks, so that memory stays flat."""
+    counts = torch.zeros(3, 256, dtype=torch.int64)
+    for chunk in images.reshape(-1, 3).split(CHUNK):
+        for channel in range(3):
+            counts[channel] += torch.bincount(chunk[:, channel], minlength=256).cpu()
+    return counts
+
+
+RESIZING = "shorter side to size, antialiased bilinear, centre crop"
+"""The rule, which is TADAM's for miniImageNet but for the order of its steps."""
+
+
+def resize(image: Image.Image, size: int) -> UInt8[np.ndarray, "{size} {size} 3"]:
+    """Scale the shorter side of an RGB image to `size` and crop the centre, in one step."""
+    side = min(image.size)
+    left, top = (image.width - side) / 2, (image.height - side) / 2
+    square = image.resize((size, size), Image.Resampling.BILINEAR, box=(left, top, left + side, top + side))
+    return np.asarray(square)
+
+
+def load(source: ImageSource, size: int) -> UInt8[np.ndarray, "{size} {size} 3"]:
+    """Decode and resize: what every image goes through before a network sees it."""
+    return resize(decode(source, size), size)
 
 
 @dataclass(frozen=True)
@@ -21,3 +87,8 @@ class Preprocessing:
         """The side to which other images are brought, or None where the training images were oblong as stored."""
         height, width = self.image_size
         return height if height == width else None
+
+
+# MERGED DOC: """Images to one square size, by one rule that is stored with every checkpoint."""
+
+# MERGED DOC: """What a network expects of its images: one value that travels with it."""

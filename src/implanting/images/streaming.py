@@ -18,7 +18,7 @@ from torch import Tensor
 from implanting.errors import ImageError
 from implanting.images.decoding import ImageSource
 from implanting.images.many import THREADS
-from implanting.images.resizing import load
+from implanting.images.preprocessing import load
 
 Item = TypeVar("Item")
 

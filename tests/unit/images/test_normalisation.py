@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from implanting.images import Normalisation, normalisation
+from implanting.images import Normalisation
+from implanting.images import preprocessing as normalisation
 
 
 @pytest.fixture
