@@ -4,8 +4,7 @@ from pathlib import Path
 
 from implanting.datasets.reading import Listing, Options, SplitReaders, readers_of_listings, refuse_splits
 from implanting.datasets.splits import SPLITS, read_class_lists, split_by_seed, split_name
-from implanting.images import list_class_folders
-from implanting.images.class_folders import holds_images, subfolders
+from implanting.images import holds_images, list_class_folders, subfolders
 
 LOOKED_FOR = "folders train, val, test with one sub-folder a class, or one folder with one sub-folder of images a class"
 

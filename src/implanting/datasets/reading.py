@@ -18,8 +18,7 @@ from implanting.config import MEMORY_BUDGET
 from implanting.datasets.image_set import ImageSet
 from implanting.datasets.splits import check_lists
 from implanting.errors import DataError
-from implanting.images import decode_all, resize_all
-from implanting.images.decoding import stored_size
+from implanting.images import decode_all, resize_all, stored_size
 from implanting.runtime import Progress, silent
 
 SplitReaders = Mapping[str, Callable[[], ImageSet]]

@@ -1,4 +1,7 @@
-"""Pixels to network input: per channel, subtract the mean and divide by the standard deviation of the base images."""
+"""What happens to an image before a network sees it: one square size, then normalised pixels.
+
+Both rules travel with the network as one value, `Preprocessing`, and are stored with every checkpoint.
+"""
 
 from dataclasses import dataclass
 
@@ -87,8 +90,3 @@ class Preprocessing:
         """The side to which other images are brought, or None where the training images were oblong as stored."""
         height, width = self.image_size
         return height if height == width else None
-
-
-# MERGED DOC: """Images to one square size, by one rule that is stored with every checkpoint."""
-
-# MERGED DOC: """What a network expects of its images: one value that travels with it."""
