@@ -16,14 +16,13 @@ from implanting.activation_cache import DESCRIPTION
 from implanting.activations import Activations, compute_activations, embed_together
 from implanting.base import BaseNetwork
 from implanting.config import ImplantConfig, InferenceConfig
-from implanting.datasets import ImageSet
+from implanting.datasets import ImageSet, add_views
 from implanting.errors import ConfigError
 from implanting.fitting import fitting_of
 from implanting.methods import DecidedMethod, Method
 from implanting.methods.by_implants import implant_method
 from implanting.methods.by_prototypes import prototype_method
 from implanting.runtime import Progress, silent
-from implanting.views import add_views
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,11 @@ from implanting.activations import encode
 from implanting.base import BaseNetwork
 from implanting.calibration import UNKNOWN, Calibration, calibrate, open_set_score
 from implanting.crossfit import cross_fit
+from implanting.datasets import views_of
 from implanting.fitting import Fitted, Fitting, widened
 from implanting.runtime import Stream, generator_of
 from implanting.similarity import pool, probabilities, scaled_cosine
 from implanting.supports import Supports
-from implanting.views import views_of
 
 Images = UInt8[Tensor, "image height width 3"]
 

@@ -11,11 +11,10 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from implanting.base import BaseNetwork
-from implanting.datasets import ImageSet
+from implanting.datasets import ImageSet, views_of
 from implanting.errors import ConfigError
 from implanting.runtime import Progress, silent
 from implanting.similarity import pool, probabilities, scaled_cosine
-from implanting.views import views_of
 
 VIEWS = 2
 """The image and its mirror."""

@@ -12,7 +12,7 @@ from torch import nn
 
 from commands import implanting, write_fc100
 from implanting import BaseNetwork, FewShotClassifier, Normalisation, Preprocessing, evaluate, read_dataset
-from implanting.datasets.splits import read_class_lists
+from implanting.datasets import read_class_lists
 from toy_photos import write_photos
 from toys import coloured
 

@@ -11,10 +11,9 @@ import torch
 from implanting.activation_cache import DESCRIPTION
 from implanting.activations import Activations, compute_activations
 from implanting.config import NetworkConfig
-from implanting.datasets import ImageSet
+from implanting.datasets import ImageSet, add_views
 from implanting.errors import DataError
 from implanting.similarity import locations
-from implanting.views import add_views
 from toys import noise, toy_base
 
 

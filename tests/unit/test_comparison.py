@@ -8,9 +8,9 @@ import torch
 from implanting.activations import Activations, compute_activations
 from implanting.comparison import Approach, Comparison
 from implanting.config import ImplantConfig, InferenceConfig
+from implanting.datasets import add_views
 from implanting.errors import ConfigError, DataError
 from implanting.methods import DecidedMethod, ImplantMethod, PrototypeMethod
-from implanting.views import add_views
 from toys import coloured, toy_base
 
 BASE, IMAGES = toy_base(size=32), coloured(classes=3, per_class=4, size=32)

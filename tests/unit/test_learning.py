@@ -12,6 +12,7 @@ from implanting.base import BaseNetwork
 from implanting.base_file import load_base
 from implanting.calibration import UNKNOWN, Calibration
 from implanting.config import ImplantConfig, InferenceConfig
+from implanting.datasets.views import view_of
 from implanting.fitting import fitting_of
 from implanting.inference import PrototypeClassifier
 from implanting.learning import (
@@ -26,7 +27,6 @@ from implanting.learning import (
 from implanting.methods import ImplantMethod
 from implanting.similarity import pool
 from implanting.tasks import Tasks
-from implanting.views import view_of
 from toys import coloured, toy_base
 
 SHADES = coloured(classes=4, per_class=6, size=32, seed=1, prefix="shade")

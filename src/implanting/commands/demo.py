@@ -14,8 +14,7 @@ from implanting.classifier import ImageClassifier
 from implanting.commands.parsing import parse
 from implanting.config import Pooling, PretrainConfig, RunConfig
 from implanting.console import TrainingDisplay, print_json, print_table, say, show_progress
-from implanting.datasets import ImageSet
-from implanting.digits import BASE_DIGITS, NOVEL_DIGITS, read_digits
+from implanting.datasets import BASE_DIGITS, NOVEL_DIGITS, ImageSet, read_digits
 from implanting.evaluation import evaluate
 from implanting.pretraining import pretrain
 from implanting.recipes import RECIPES

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import UInt8
 
+from implanting.datasets.assembling import Options, SplitReaders, set_of_arrays
 from implanting.datasets.image_set import ImageSet
-from implanting.datasets.reading import Options, SplitReaders, set_of_arrays
 from implanting.datasets.safe_pickle import as_text, load_pickle_from
 from implanting.datasets.splits import NAMED, read_class_lists
 from implanting.errors import DataError

@@ -1,15 +1,20 @@
-"""Folders of images: train/, val/, test/ of class folders, or one folder of class folders that is split by class."""
+"""Listings of image files: csv tables, or folders.
 
+Tables are those of Ravi and Larochelle's miniImageNet: train.csv, val.csv, test.csv (filename,label) and the images.
+Folders are train/, val/, test/ of class folders, or one folder of class folders that is split by class.
+"""
+
+from collections import defaultdict
 from pathlib import Path
 
-from implanting.datasets.reading import Listing, Options, SplitReaders, readers_of_listings, refuse_splits
-from implanting.datasets.splits import SPLITS, read_class_lists, split_by_seed, split_name
+from implanting.datasets.assembling import Listing, Options, SplitReaders, readers_of_listings, refuse_splits
+from implanting.datasets.splits import SPLITS, read_class_lists, read_csv, split_by_seed, split_name
 from implanting.images import holds_images, list_class_folders, subfolders
 
-LOOKED_FOR = "folders train, val, test with one sub-folder a class, or one folder with one sub-folder of images a class"
+FOLDERS = "folders train, val, test with one sub-folder a class, or one folder with one sub-folder of images a class"
 
 
-def find(path: Path, options: Options) -> SplitReaders:
+def find_folders(path: Path, options: Options) -> SplitReaders:
     """Readers for a folder that holds class folders, split or not."""
     if not path.is_dir() or not any(holds_images(folder) for folder in subfolders(path)):
         return {}
@@ -32,3 +37,26 @@ def _listings_by_class(path: Path, options: Options) -> dict[str, Listing]:
     splits = options.splits or options.default_splits
     lists = read_class_lists(splits) if splits else split_by_seed(list(classes), options.split_seed)
     return {split: Listing({name: classes.get(name, []) for name in names}, skipped) for split, names in lists.items()}
+
+
+TABLES = "train.csv, val.csv, test.csv with columns filename,label, and a folder images"
+
+
+def find_tables(path: Path, options: Options) -> SplitReaders:
+    """Readers for a folder with one csv file a split."""
+    if not path.is_dir():
+        return {}
+    tables = {split_name(file.stem): file for file in sorted(path.iterdir()) if file.suffix.lower() == ".csv"}
+    listings = {split: _listing_of(tables[split]) for split in SPLITS if split in tables}
+    if listings:
+        refuse_splits(path, options)
+    return readers_of_listings(path, listings, options)
+
+
+def _listing_of(table: Path) -> Listing:
+    folder = table.parent / "images"
+    folder = folder if folder.is_dir() else table.parent
+    classes: dict[str, list[Path]] = defaultdict(list)
+    for row in read_csv(table, "filename", "label"):
+        classes[row["label"]].append(folder / row["filename"])
+    return Listing(dict(classes))

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from implanting.datasets.assembling import Options, SplitReaders, refuse_splits, set_of_arrays
 from implanting.datasets.image_set import ImageSet
-from implanting.datasets.reading import Options, SplitReaders, refuse_splits, set_of_arrays
 from implanting.datasets.safe_pickle import as_text, load_pickle
 from implanting.datasets.splits import split_name
 from implanting.errors import DataError

@@ -4,17 +4,22 @@ from collections.abc import Callable
 from pathlib import Path
 
 from implanting.config import MEMORY_BUDGET
-from implanting.datasets import cifar, folders, pickles, ravi_csv
+from implanting.datasets import cifar, folders, pickles
+from implanting.datasets.assembling import Options, SplitReaders
 from implanting.datasets.image_set import ImageSet
-from implanting.datasets.reading import Options, SplitReaders
 from implanting.datasets.splits import SPLITS, split_name
 from implanting.errors import DataError, SplitMissing
 from implanting.runtime import Progress, silent
 
-FINDERS: tuple[Callable[[Path, Options], SplitReaders], ...] = (cifar.find, pickles.find, ravi_csv.find, folders.find)
+FINDERS: tuple[Callable[[Path, Options], SplitReaders], ...] = (
+    cifar.find,
+    pickles.find,
+    folders.find_tables,
+    folders.find_folders,
+)
 """In the order in which they are asked."""
 
-LOOKED_FOR = (cifar.LOOKED_FOR, pickles.LOOKED_FOR, ravi_csv.LOOKED_FOR, folders.LOOKED_FOR)
+LOOKED_FOR = (cifar.LOOKED_FOR, pickles.LOOKED_FOR, folders.TABLES, folders.FOLDERS)
 
 KNOWN_SPLITS = (*SPLITS, *pickles.TRAIN_PHASES)
 

@@ -9,6 +9,7 @@ from torch import Generator
 from implanting.activations import Activations
 from implanting.base import BaseNetwork
 from implanting.config import ImplantConfig, InferenceConfig
+from implanting.datasets import rows_of
 from implanting.fitting import Fitting, fitting_of, widened
 from implanting.inference import PrototypeClassifier
 from implanting.methods.method import Queries, counted, in_views, named
@@ -17,7 +18,6 @@ from implanting.similarity import probabilities
 from implanting.supports import Supports
 from implanting.tasks import Tasks
 from implanting.together import FEWEST, tasks_together
-from implanting.views import rows_of
 
 
 @dataclass(frozen=True)

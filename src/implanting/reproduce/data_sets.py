@@ -1,7 +1,6 @@
 """Which of the paper's data sets this is, if it is one."""
 
-from implanting.datasets import ImageSet
-from implanting.datasets.splits import read_class_lists
+from implanting.datasets import ImageSet, read_class_lists
 from implanting.reproduce.tables import DataName
 
 BASE_CLASSES: dict[DataName, int] = {"miniImageNet": 64, "FC100": 60}

@@ -1,8 +1,7 @@
 import pytest
 import torch
 
-from implanting.datasets import ImageSet
-from implanting.datasets.splits import read_class_lists
+from implanting.datasets import ImageSet, read_class_lists
 from implanting.reproduce.data_sets import paper_data, why_not_the_papers
 
 

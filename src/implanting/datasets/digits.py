@@ -6,7 +6,7 @@
 import torch
 import torch.nn.functional as F
 
-from implanting.datasets import ImageSet
+from implanting.datasets.image_set import ImageSet
 
 BASE_DIGITS = (0, 1, 2, 3, 4)
 NOVEL_DIGITS = (5, 6, 7, 8, 9)

@@ -2,7 +2,7 @@ import torch
 import torch.nn.functional as F
 from sklearn.datasets import load_digits
 
-from implanting.digits import BASE_DIGITS, NOVEL_DIGITS, read_digits
+from implanting.datasets import BASE_DIGITS, NOVEL_DIGITS, read_digits
 
 
 def test_base_and_novel_digits_share_nothing_and_miss_nothing():

@@ -15,7 +15,7 @@ from jaxtyping import Int, UInt8
 from torch import Tensor
 
 from implanting.config import MEMORY_BUDGET
-from implanting.datasets import ImageSet
+from implanting.datasets.image_set import ImageSet
 from implanting.runtime import allocate
 
 CHUNK = 1024
