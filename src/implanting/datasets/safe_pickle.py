@@ -1,8 +1,9 @@
 """Pickles of arrays and plain containers, read without running anything that the file asks for.
 
-A pickle is a program. This reader answers its requests for numpy's constructors with stand-ins of our own; every
-other name, and arrays of Python objects, are refused. What is admitted stands at the end, in one table. Files of Python 2 are read with their strings as bytes, which
-needs half the memory of decoding them.
+A pickle is a program. This reader answers its requests for numpy's constructors with stand-ins of our own, which can
+only make arrays of numbers or text; every other name, and arrays of Python objects, are refused. What is admitted
+stands at the end, in one table. Files of Python 2 are read with their strings as bytes, which needs half the memory of
+decoding them.
 """
 
 import pickle
