@@ -6,7 +6,7 @@ from torch import Tensor
 from implanting.config import ImplantConfig
 from implanting.fitting import Fitting
 from implanting.inference import PrototypeClassifier
-from implanting.networks import resnet12
+from implanting.networks.resnet12 import resnet12
 from implanting.supports import Supports
 from toys import seeded
 

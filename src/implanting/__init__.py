@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from implanting.estimator import FewShotClassifier
     from implanting.evaluation import evaluate
     from implanting.images import Normalisation, Preprocessing, read_folder
-    from implanting.own_module import ImplantedModule
+    from implanting.networks import ImplantedModule
     from implanting.pretraining import pretrain
     from implanting.results import Result
     from implanting.scale import with_tau_from

@@ -15,8 +15,8 @@ import numpy as np
 from implanting.base import BaseNetwork
 from implanting.datasets import ImageSet
 from implanting.errors import DataError
+from implanting.networks import Sizes
 from implanting.runtime import Shape, open_files, write_atomically
-from implanting.tail import Sizes
 
 DESCRIPTION = "activations.json"
 """Written last: a folder without it is no cache."""

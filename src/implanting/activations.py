@@ -20,6 +20,7 @@ from implanting.base import BaseNetwork
 from implanting.config import MEMORY_BUDGET
 from implanting.datasets import ImageSet
 from implanting.embedding import embed_batch, through
+from implanting.networks import Sizes
 from implanting.runtime import (
     Progress,
     Shape,
@@ -34,7 +35,6 @@ from implanting.runtime import (
     wait_for_all,
 )
 from implanting.similarity import locations
-from implanting.tail import Sizes
 
 Cached = Float[Tensor, "image _ _"]
 CachedPhi = Float[Tensor, "image pooled dim"]

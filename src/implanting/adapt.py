@@ -24,9 +24,9 @@ from implanting.adamw import AdamW
 from implanting.config import ImplantConfig
 from implanting.errors import ConfigError, DataError
 from implanting.implants import Implants, Maps, new_implants
+from implanting.networks import Tail
 from implanting.similarity import pool
 from implanting.supports import Supports
-from implanting.tail import Tail
 
 
 @dataclass(frozen=True)

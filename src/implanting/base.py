@@ -13,16 +13,20 @@ from torch import Tensor, nn
 from implanting.advice import Advice, advice_of
 from implanting.config import DataConfig, Pooling
 from implanting.cosine_classifier import CosineClassifier
-from implanting.efficientnet import EfficientNetLite0
 from implanting.embedding import EmbeddingNetwork, embed
 from implanting.errors import ConfigError
-from implanting.folding import device_of, folded
 from implanting.images import Normalisation, Preprocessing
-from implanting.networks import Network
-from implanting.own_module import ImplantedModule, ModuleNetwork
-from implanting.packed import packed
+from implanting.networks import (
+    EfficientNetLite0,
+    ImplantedModule,
+    ModuleNetwork,
+    Network,
+    Tail,
+    device_of,
+    folded,
+    packed,
+)
 from implanting.runtime import Progress, silent
-from implanting.tail import Tail
 from implanting.trained import BaseDescription, weights
 
 

@@ -20,9 +20,9 @@ from implanting.bundled import (
     imagenet_weights,
 )
 from implanting.config import IMPLANTED_BLOCKS, VIEWS, Pooling
-from implanting.efficientnet import EfficientNetLite0, build_lite0, renamed
 from implanting.errors import CheckpointError, ConfigError
 from implanting.images import Normalisation, Preprocessing
+from implanting.networks import EfficientNetLite0, build_lite0, renamed
 from implanting.runtime import part, read_checkpoint
 from implanting.trained import KIND, build, load_weights, read_description
 

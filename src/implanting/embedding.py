@@ -12,11 +12,8 @@ import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
 
-from implanting.efficientnet import EfficientNetLite0
-from implanting.folding import device_of
 from implanting.images import Normalisation
-from implanting.networks import Network
-from implanting.own_module import ModuleNetwork
+from implanting.networks import EfficientNetLite0, ModuleNetwork, Network, device_of
 from implanting.runtime import Progress, in_threads, silent
 from implanting.similarity import locations
 

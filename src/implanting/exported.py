@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from implanting.calibration import open_set_score
 from implanting.errors import ConfigError
-from implanting.folding import folded
 from implanting.implants import EPSILON, Implant, Implants, activate
 from implanting.learning import Learned
+from implanting.networks import folded
 from implanting.similarity import locations, scaled_cosine
 
 

@@ -13,10 +13,10 @@ from implanting.config import ImplantConfig, InferenceConfig
 from implanting.errors import ConfigError
 from implanting.implants import Implants, joined
 from implanting.inference import PrototypeClassifier, prototype_classifier
+from implanting.networks import Tail
 from implanting.runtime import in_threads, shares
 from implanting.similarity import pool, probabilities, scaled_cosine
 from implanting.supports import BaseMaps, PooledMaps, Supports
-from implanting.tail import Tail
 
 
 @dataclass(frozen=True)

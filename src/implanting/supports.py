@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from implanting.tail import Sizes
+from implanting.networks import Sizes
 
 PooledMaps = Float[Tensor, "task image pooled _"]
 BaseMaps = list[Float[Tensor, "task image _ _"]]

@@ -17,7 +17,7 @@ from implanting.config import ImplantConfig
 from implanting.errors import ConfigError, DataError
 from implanting.implants import Implants, new_implants
 from implanting.inference import PrototypeClassifier
-from implanting.networks import c128f, resnet12
+from implanting.networks.resnet12 import c128f, resnet12
 from implanting.supports import Supports
 from toys import coloured, same, seeded, toy_base
 from twins import naive_adapt, naive_implants, naive_loss, naive_scores

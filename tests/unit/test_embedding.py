@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from implanting import embedding
-from implanting.efficientnet import EfficientNetLite0
-from implanting.networks import c128f, resnet12
-from implanting.own_module import ModuleNetwork
+from implanting.networks import EfficientNetLite0, ModuleNetwork
+from implanting.networks.resnet12 import c128f, resnet12
 from toys import noise, toy_base
 
 

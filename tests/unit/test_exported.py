@@ -9,7 +9,7 @@ from implanting.errors import ConfigError
 from implanting.estimator import FewShotClassifier
 from implanting.exported import ExportedClassifier, ImplantConvolutions
 from implanting.implants import Implants, new_implants
-from implanting.tail import ImplantedLayer, Tail
+from implanting.networks import ImplantedLayer, Tail
 from toys import coloured, noise, seeded, toy_base
 
 IMAGES = coloured(classes=3, per_class=4, size=32)

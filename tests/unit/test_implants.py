@@ -5,10 +5,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from implanting.efficientnet import EfficientNetLite0
 from implanting.implants import Implants, new_implants
-from implanting.networks import c128f, resnet12
-from implanting.tail import Sizes, Tail, strided
+from implanting.networks import EfficientNetLite0, Sizes, Tail, strided
+from implanting.networks.resnet12 import c128f, resnet12
 from toys import seeded
 from twins import naive_implants
 

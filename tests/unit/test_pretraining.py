@@ -218,7 +218,7 @@ def test_an_existing_file_is_not_overwritten(out):
 def test_the_first_part_of_training_sees_shrunken_images(tmp_path, monkeypatch):
     sizes = []
     monkeypatch.setattr(
-        "implanting.networks.Network.forward",
+        "implanting.networks.resnet12.Network.forward",
         lambda self, x, leave=None, forward=Network.forward: (
             sizes.append(x.shape[-1]),
             forward(self, x, leave),

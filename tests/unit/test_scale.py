@@ -9,7 +9,7 @@ from implanting.datasets import ImageSet
 from implanting.errors import ConfigError
 from implanting.images import Normalisation, Preprocessing
 from implanting.inference import PrototypeClassifier
-from implanting.networks import resnet12
+from implanting.networks.resnet12 import resnet12
 from implanting.scale import CANDIDATES, choose_tau, cross_entropy, task_cosines, with_tau_from
 from implanting.tasks import draw_tasks
 from toys import coloured, labelled, seeded, toy_base

@@ -14,10 +14,9 @@ from implanting.bench.timing import FACTOR, MATRIX, Work, best_seconds, growth, 
 from implanting.config import ImplantConfig, NetworkConfig
 from implanting.fitting import Fitting
 from implanting.inference import PrototypeClassifier
-from implanting.networks import Network
+from implanting.networks import Network, Sizes, Tail
 from implanting.runtime import Progress, Stream, generator_of, silent
 from implanting.supports import Supports
-from implanting.tail import Sizes, Tail
 
 WAY, SHOT = 5, 5
 

@@ -8,9 +8,10 @@ from torch import Tensor
 
 from implanting.base_file import load_base
 from implanting.bundled import IMAGENET_PREPROCESSING, imagenet_weights
-from implanting.efficientnet import Convolution, EfficientNetLite0, rooted
 from implanting.errors import ConfigError, ImageTooSmall
 from implanting.images import load
+from implanting.networks import EfficientNetLite0
+from implanting.networks.efficientnet import Convolution, rooted
 from toys import seeded, unsettle
 
 TABBY, TIGER_CAT, EGYPTIAN_CAT, ESPRESSO = 281, 282, 285, 967

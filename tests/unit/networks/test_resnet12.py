@@ -7,7 +7,8 @@ from torch import Tensor, nn
 
 from implanting.config import NetworkConfig
 from implanting.errors import ImageTooSmall
-from implanting.networks import ResidualBlock, build_network, c128f, convolution, resnet12
+from implanting.networks import build_network
+from implanting.networks.resnet12 import ResidualBlock, c128f, convolution, resnet12
 from toys import seeded, unsettle
 
 

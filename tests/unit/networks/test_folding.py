@@ -7,8 +7,7 @@ from torch import nn
 
 from implanting.base_file import load_base
 from implanting.config import NetworkConfig
-from implanting.folding import folded
-from implanting.networks import build_network
+from implanting.networks import build_network, folded
 from toys import noise, same, seeded, toy_base, unsettle
 
 

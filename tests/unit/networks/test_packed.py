@@ -7,18 +7,16 @@ import pytest
 import torch
 from torch import nn
 
-from implanting import packed as module
 from implanting.base import BaseNetwork
 from implanting.base_file import load_base
 from implanting.config import NetworkConfig
-from implanting.efficientnet import SameConvolution
 from implanting.estimator import FewShotClassifier
-from implanting.folding import folded
 from implanting.images import Normalisation, Preprocessing
-from implanting.networks import build_network
-from implanting.own_module import ImplantedModule
-from implanting.packed import ACTIVATIONS, packed
-from implanting.winograd import convolve
+from implanting.networks import ImplantedModule, build_network, folded, packed
+from implanting.networks import packed as module
+from implanting.networks.efficientnet import SameConvolution
+from implanting.networks.packed import ACTIVATIONS
+from implanting.networks.winograd import convolve
 from toys import coloured, noise, seeded, toy_base, unsettle
 
 pytestmark = pytest.mark.skipif(not module.available(), reason="this torch has no oneDNN")

@@ -23,7 +23,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from implanting.errors import ConfigError, ImageTooSmall
-from implanting.tail import ImplantedLayer, Tail
+from implanting.networks.tail import ImplantedLayer, Tail
 
 EPSILON = 1e-3
 """Added to variances in batch norm."""

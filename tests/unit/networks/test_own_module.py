@@ -8,8 +8,8 @@ from implanting.base_file import base_document
 from implanting.config import ImplantConfig
 from implanting.errors import ConfigError, ImageTooSmall
 from implanting.images import Normalisation, Preprocessing
-from implanting.networks import resnet12
-from implanting.own_module import ImplantedModule
+from implanting.networks import ImplantedModule
+from implanting.networks.resnet12 import resnet12
 from implanting.similarity import locations
 from toys import coloured, noise, same, unsettle
 

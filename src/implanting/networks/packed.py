@@ -18,9 +18,9 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from implanting.efficientnet import SameConvolution
-from implanting.folding import Frozen, observed, replace, same_maps, trial_image
-from implanting.winograd import convolve, transformed
+from implanting.networks.efficientnet import SameConvolution
+from implanting.networks.folding import Frozen, observed, replace, same_maps, trial_image
+from implanting.networks.winograd import convolve, transformed
 
 WINOGRAD_CHANNELS, WINOGRAD_TILES = 128, 64
 """Channels in and out, and 2x2 squares of output, from which on Winograd's algorithm is the faster one (measured)."""

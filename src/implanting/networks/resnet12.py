@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from implanting.config import WIDE_CHANNELS, NetworkConfig
 from implanting.errors import ImageTooSmall
-from implanting.tail import Activation, ImplantedLayer, Tail
+from implanting.networks.tail import Activation, ImplantedLayer, Tail
 
 
 def convolution(channels_in: int, channels_out: int, kernel: int) -> nn.Conv2d:

@@ -1,8 +1,8 @@
 import pytest
 
 from implanting.errors import ConfigError
-from implanting.networks import resnet12
-from implanting.tail import ImplantedLayer, Tail
+from implanting.networks import ImplantedLayer, Tail
+from implanting.networks.resnet12 import resnet12
 
 
 def test_the_tail_of_resnet12_is_its_last_block():

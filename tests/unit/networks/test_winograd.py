@@ -2,8 +2,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from implanting import winograd
-from implanting.winograd import convolve, transformed
+from implanting.networks import winograd
+from implanting.networks.winograd import convolve, transformed
 from toys import seeded
 
 

@@ -1,0 +1,31 @@
+"""The embedding networks: an image -> phi, a map of features, and the maps that implants read on the way.
+
+A network is a torch module with a description of its implanted layers (`tail`). Weights, preprocessing and files are
+the affair of `base`.
+"""
+
+from implanting.networks.efficientnet import EfficientNetLite0, build_lite0, renamed
+from implanting.networks.folding import device_of, folded
+from implanting.networks.own_module import ImplantedModule, ModuleNetwork
+from implanting.networks.packed import packed
+from implanting.networks.resnet12 import NETWORKS, Network, build_network
+from implanting.networks.tail import Activation, ImplantedLayer, Sizes, Tail, strided
+
+__all__ = [
+    "NETWORKS",
+    "Activation",
+    "EfficientNetLite0",
+    "ImplantedLayer",
+    "ImplantedModule",
+    "ModuleNetwork",
+    "Network",
+    "Sizes",
+    "Tail",
+    "build_lite0",
+    "build_network",
+    "device_of",
+    "folded",
+    "packed",
+    "renamed",
+    "strided",
+]
