@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 
 from implanting.config import ImplantConfig
+from implanting.dense_classification import PrototypeClassifier
 from implanting.fitting import Fitting
-from implanting.inference import PrototypeClassifier
 from implanting.networks.resnet12 import resnet12
 from implanting.supports import Supports
 from toys import seeded

@@ -19,6 +19,7 @@ from implanting.activation_cache import DESCRIPTION, describe, read_cache
 from implanting.base import BaseNetwork
 from implanting.config import MEMORY_BUDGET
 from implanting.datasets import ImageSet
+from implanting.dense_classification import locations
 from implanting.embedding import embed_batch, through
 from implanting.networks import Sizes
 from implanting.runtime import (
@@ -34,7 +35,6 @@ from implanting.runtime import (
     silent,
     wait_for_all,
 )
-from implanting.similarity import locations
 
 Cached = Float[Tensor, "image _ _"]
 CachedPhi = Float[Tensor, "image pooled dim"]

@@ -22,10 +22,10 @@ from torch import Generator, Tensor
 
 from implanting.adamw import AdamW
 from implanting.config import ImplantConfig
+from implanting.dense_classification import pool
 from implanting.errors import ConfigError, DataError
 from implanting.implants import Implants, Maps, new_implants
 from implanting.networks import Tail
-from implanting.similarity import pool
 from implanting.supports import Supports
 
 

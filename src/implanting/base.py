@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from implanting.advice import Advice, advice_of
 from implanting.config import DataConfig, Pooling
-from implanting.cosine_classifier import CosineClassifier
+from implanting.dense_classification import CosineClassifier
 from implanting.embedding import EmbeddingNetwork, embed
 from implanting.errors import ConfigError
 from implanting.images import Normalisation, Preprocessing

@@ -17,10 +17,10 @@ from torch import Tensor
 from implanting.base import BaseNetwork
 from implanting.base_file import base_document, base_from_document, load_base
 from implanting.calibration import Calibration
+from implanting.dense_classification import PrototypeClassifier
 from implanting.errors import CheckpointError, ConfigError, ImplantingError
 from implanting.fitting import Fitted
 from implanting.implants import implant_tensors, implants_from_tensors
-from implanting.inference import PrototypeClassifier
 from implanting.learning import Learned
 from implanting.runtime import choose_device, part, prefixed, read_checkpoint, write_checkpoint
 from implanting.version import __version__

@@ -12,9 +12,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
 from implanting.config import ImplantConfig
+from implanting.dense_classification import probabilities
 from implanting.errors import DataError
 from implanting.fitting import Fitted, Fitting
-from implanting.similarity import probabilities
 from implanting.supports import Supports
 from implanting.together import FEWEST
 

@@ -12,10 +12,10 @@ import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
 
+from implanting.dense_classification import locations
 from implanting.images import Normalisation
 from implanting.networks import EfficientNetLite0, ModuleNetwork, Network, device_of
 from implanting.runtime import Progress, in_threads, silent
-from implanting.similarity import locations
 
 BATCH = 32
 """Images that go through the network at once, at most: with more, maps leave the processor's cache."""

@@ -10,12 +10,17 @@ from torch import Generator, Tensor
 from implanting.adapt import adapt
 from implanting.base import BaseNetwork
 from implanting.config import ImplantConfig, InferenceConfig
+from implanting.dense_classification import (
+    PrototypeClassifier,
+    pool,
+    probabilities,
+    prototype_classifier,
+    scaled_cosine,
+)
 from implanting.errors import ConfigError
 from implanting.implants import Implants, joined
-from implanting.inference import PrototypeClassifier, prototype_classifier
 from implanting.networks import Tail
 from implanting.runtime import in_threads, shares
-from implanting.similarity import pool, probabilities, scaled_cosine
 from implanting.supports import BaseMaps, PooledMaps, Supports
 
 

@@ -18,9 +18,9 @@ from implanting.base import BaseNetwork
 from implanting.calibration import UNKNOWN, Calibration, calibrate, open_set_score
 from implanting.crossfit import cross_fit
 from implanting.datasets import views_of
+from implanting.dense_classification import pool, probabilities, scaled_cosine
 from implanting.fitting import Fitted, Fitting, widened
 from implanting.runtime import Stream, generator_of
-from implanting.similarity import pool, probabilities, scaled_cosine
 from implanting.supports import Supports
 
 Images = UInt8[Tensor, "image height width 3"]

@@ -21,8 +21,8 @@ from implanting.augment import shrink
 from implanting.base import BaseNetwork
 from implanting.batches import batch, batch_indices
 from implanting.config import PretrainConfig
-from implanting.cosine_classifier import classification_loss
 from implanting.datasets import ImageSet
+from implanting.dense_classification import classification_loss, probabilities
 from implanting.errors import ConfigError
 from implanting.optimisation import schedule
 from implanting.run import Run, StageOne, check_output, prepare
@@ -38,7 +38,6 @@ from implanting.runtime import (
     synchronise,
     world_size,
 )
-from implanting.similarity import probabilities
 from implanting.soft_labels import targets
 from implanting.validation import FewShotTest
 

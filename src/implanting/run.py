@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from implanting.base_file import load_base
 from implanting.config import PretrainConfig, flat
-from implanting.cosine_classifier import CosineClassifier
 from implanting.datasets import ImageSet, check_disjoint
+from implanting.dense_classification import CosineClassifier
 from implanting.errors import ConfigError
 from implanting.images import Normalisation
 from implanting.networks import Network

@@ -14,9 +14,8 @@ from torch import Tensor
 from implanting.base import BaseNetwork
 from implanting.config import InferenceConfig, Pooling, TaskConfig
 from implanting.datasets import ImageSet
-from implanting.inference import prototype_classifier
+from implanting.dense_classification import pool, prototype_classifier
 from implanting.runtime import Progress, silent
-from implanting.similarity import pool
 from implanting.tasks import draw_tasks
 
 CANDIDATES = torch.logspace(0, 3, 61)

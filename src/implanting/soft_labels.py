@@ -12,9 +12,9 @@ from torch import Tensor
 
 from implanting.base import BaseNetwork
 from implanting.datasets import ImageSet, views_of
+from implanting.dense_classification import pool, probabilities, scaled_cosine
 from implanting.errors import ConfigError
 from implanting.runtime import Progress, silent
-from implanting.similarity import pool, probabilities, scaled_cosine
 
 VIEWS = 2
 """The image and its mirror."""

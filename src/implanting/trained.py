@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from implanting.config import PretrainConfig, config_from_dict
-from implanting.cosine_classifier import CosineClassifier
+from implanting.dense_classification import CosineClassifier
 from implanting.errors import CheckpointError, ConfigError
 from implanting.images import Normalisation, Preprocessing
 from implanting.networks import Network, build_network

@@ -12,14 +12,20 @@ from torch import Tensor
 from implanting.calibration import Calibration, calibrate, open_set_score
 from implanting.config import InferenceConfig, Pooling, PretrainConfig, TaskConfig
 from implanting.datasets import ImageSet
+from implanting.dense_classification import (
+    PrototypeClassifier,
+    pool,
+    probabilities,
+    prototype_classifier,
+    prototypes,
+    scaled_cosine,
+)
 from implanting.embedding import embed
 from implanting.images import Normalisation
-from implanting.inference import PrototypeClassifier, prototype_classifier
 from implanting.methods import PrototypeMethod
 from implanting.methods.loop import evaluate_tasks
 from implanting.networks import Network
 from implanting.results import Result
-from implanting.similarity import pool, probabilities, prototypes, scaled_cosine
 from implanting.tasks import Tasks, draw_tasks
 
 SHOT, QUERIES = 5, 15

@@ -12,8 +12,8 @@ from safetensors.torch import load_file
 from commands import implanting, pretrain_command, reproduce_command, same_weights, write_fc100
 from implanting.base_file import load_base
 from implanting.batches import batch
-from implanting.cosine_classifier import classification_loss
 from implanting.datasets import read_dataset
+from implanting.dense_classification import classification_loss
 from implanting.optimisation import schedule
 from implanting.pretraining import inputs
 from implanting.run import prepare

@@ -12,8 +12,8 @@ from implanting.activation_cache import DESCRIPTION
 from implanting.activations import Activations, compute_activations
 from implanting.config import NetworkConfig
 from implanting.datasets import ImageSet, add_views
+from implanting.dense_classification import locations
 from implanting.errors import DataError
-from implanting.similarity import locations
 from toys import noise, toy_base
 
 

@@ -14,9 +14,9 @@ from implanting.activations import compute_activations
 from implanting.adapt import adapt, inner_products, leave_one_out_loss, leave_one_out_scores
 from implanting.base_file import load_base
 from implanting.config import ImplantConfig
+from implanting.dense_classification import PrototypeClassifier
 from implanting.errors import ConfigError, DataError
 from implanting.implants import Implants, new_implants
-from implanting.inference import PrototypeClassifier
 from implanting.networks.resnet12 import c128f, resnet12
 from implanting.supports import Supports
 from toys import coloured, same, seeded, toy_base

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from implanting.cosine_classifier import CosineClassifier, classification_loss
+from implanting.dense_classification import CosineClassifier, classification_loss
 from toys import seeded
 
 MAPS = torch.randn(4, 5, 2, 3, generator=seeded(1))

@@ -6,9 +6,9 @@ import torch
 
 from implanting.activations import compute_activations
 from implanting.config import ImplantConfig, InferenceConfig, TaskConfig
+from implanting.dense_classification import PrototypeClassifier
 from implanting.errors import ConfigError
 from implanting.evaluation import evaluate, evaluate_poolings
-from implanting.inference import PrototypeClassifier
 from implanting.methods import PrototypeMethod
 from implanting.methods.by_class_weights import base_class_method, joint_method
 from implanting.methods.by_implants import implant_method

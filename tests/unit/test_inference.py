@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from implanting.config import InferenceConfig, TaskConfig
-from implanting.inference import PrototypeClassifier, prototype_classifier
+from implanting.dense_classification import PrototypeClassifier, prototype_classifier
 from implanting.methods import PrototypeMethod
 from implanting.tasks import Tasks, draw_tasks
 from toys import labelled, seeded

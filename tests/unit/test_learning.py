@@ -13,8 +13,8 @@ from implanting.base_file import load_base
 from implanting.calibration import UNKNOWN, Calibration
 from implanting.config import ImplantConfig, InferenceConfig
 from implanting.datasets.views import view_of
+from implanting.dense_classification import PrototypeClassifier, pool
 from implanting.fitting import fitting_of
-from implanting.inference import PrototypeClassifier
 from implanting.learning import (
     CALIBRATED,
     Learned,
@@ -25,7 +25,6 @@ from implanting.learning import (
     usual_calibration,
 )
 from implanting.methods import ImplantMethod
-from implanting.similarity import pool
 from implanting.tasks import Tasks
 from toys import coloured, toy_base
 

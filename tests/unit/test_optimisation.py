@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from implanting.config import NetworkConfig
-from implanting.cosine_classifier import classification_loss
+from implanting.dense_classification import classification_loss
 from implanting.optimisation import build_optimizer, load_optimizer, optimizer_tensors, schedule, total_steps
 from implanting.run import StageOne
 from implanting.trained import build

@@ -6,9 +6,9 @@ import torch
 from implanting.base import BaseNetwork
 from implanting.config import TaskConfig
 from implanting.datasets import ImageSet
+from implanting.dense_classification import PrototypeClassifier
 from implanting.errors import ConfigError
 from implanting.images import Normalisation, Preprocessing
-from implanting.inference import PrototypeClassifier
 from implanting.networks.resnet12 import resnet12
 from implanting.scale import CANDIDATES, choose_tau, cross_entropy, task_cosines, with_tau_from
 from implanting.tasks import draw_tasks

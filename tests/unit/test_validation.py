@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from implanting.config import InferenceConfig
-from implanting.inference import PrototypeClassifier, prototype_classifier
+from implanting.dense_classification import PrototypeClassifier, prototype_classifier
 from implanting.pretraining import pretrain
 from implanting.validation import one_shot_calibration
 from toys import coloured, seeded, tiny_config

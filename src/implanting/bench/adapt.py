@@ -12,8 +12,8 @@ from implanting.bench.naive_adapt import adapt_one_task
 from implanting.bench.noise import fresh_network
 from implanting.bench.timing import FACTOR, MATRIX, Work, best_seconds, growth, on_one_thread
 from implanting.config import ImplantConfig, NetworkConfig
+from implanting.dense_classification import PrototypeClassifier
 from implanting.fitting import Fitting
-from implanting.inference import PrototypeClassifier
 from implanting.networks import Network, Sizes, Tail
 from implanting.runtime import Progress, Stream, generator_of, silent
 from implanting.supports import Supports

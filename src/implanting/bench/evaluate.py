@@ -12,8 +12,8 @@ from torch import Tensor
 from implanting.bench.noise import random_images
 from implanting.bench.timing import FACTOR, MATRIX, Work, best_seconds, growth
 from implanting.config import TaskConfig
+from implanting.dense_classification import PrototypeClassifier
 from implanting.gathering import vectors_are_smaller
-from implanting.inference import PrototypeClassifier
 from implanting.methods import PrototypeMethod
 from implanting.methods.loop import evaluate_tasks
 from implanting.runtime import Progress, silent

@@ -5,8 +5,8 @@ import torch
 from implanting.activations import Activations
 from implanting.bench.noise import fresh_network, random_images
 from implanting.config import ImplantConfig, NetworkConfig, TaskConfig
+from implanting.dense_classification import PrototypeClassifier
 from implanting.fitting import Fitting
-from implanting.inference import PrototypeClassifier
 from implanting.methods import ImplantMethod
 from implanting.methods.loop import evaluate_tasks
 from implanting.networks import Network

@@ -25,15 +25,14 @@ from implanting.bundled import IMAGENET
 from implanting.calibration import UNKNOWN
 from implanting.classifier import ImageClassifier
 from implanting.config import NetworkConfig
+from implanting.dense_classification import PrototypeClassifier, locations
 from implanting.embedding import images_at_once
 from implanting.fitting import Fitted
 from implanting.images import ImageSource, Normalisation, Preprocessing, decode, resize
-from implanting.inference import PrototypeClassifier
 from implanting.learning import Learned
 from implanting.onnx_file import EXPORTER, RUNTIME, installed, onnx_bytes, open_session, run
 from implanting.reading import decoded
 from implanting.runtime import Progress, silent
-from implanting.similarity import locations
 
 WAY = 5
 WIDTH, HEIGHT = 4000, 3000

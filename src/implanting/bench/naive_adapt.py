@@ -10,8 +10,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from implanting.config import ImplantConfig
+from implanting.dense_classification import locations, pool, scaled_cosine
 from implanting.networks import Network
-from implanting.similarity import locations, pool, scaled_cosine
 
 
 class ImplantModule(nn.Module):

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from implanting.config import PretrainConfig
-from implanting.cosine_classifier import classification_loss
 from implanting.datasets import ImageSet
+from implanting.dense_classification import classification_loss
 from implanting.images import Normalisation
 from implanting.optimisation import MOMENTUM
 from implanting.trained import build

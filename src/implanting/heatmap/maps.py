@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from implanting.similarity import scaled_cosine
+from implanting.dense_classification import scaled_cosine
 
 MapKind = Literal["similarity", "softmax"]
 """The cosine with a class, whatever the others; or its share among the classes (eq. dc-map)."""

@@ -9,10 +9,16 @@ from torch import Tensor
 
 from implanting.base import BaseNetwork
 from implanting.config import InferenceConfig
+from implanting.dense_classification import (
+    PrototypeClassifier,
+    pool,
+    probabilities,
+    prototype_classifier,
+    prototypes,
+    scaled_cosine,
+)
 from implanting.errors import ConfigError
-from implanting.inference import PrototypeClassifier, prototype_classifier
 from implanting.methods.method import Queries
-from implanting.similarity import pool, probabilities, prototypes, scaled_cosine
 from implanting.tasks import Tasks
 
 

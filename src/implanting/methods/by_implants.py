@@ -10,11 +10,10 @@ from implanting.activations import Activations
 from implanting.base import BaseNetwork
 from implanting.config import ImplantConfig, InferenceConfig
 from implanting.datasets import rows_of
+from implanting.dense_classification import PrototypeClassifier, probabilities
 from implanting.fitting import Fitting, fitting_of, widened
-from implanting.inference import PrototypeClassifier
 from implanting.methods.method import Queries, counted, in_views, named
 from implanting.runtime import Stream, generator_of
-from implanting.similarity import probabilities
 from implanting.supports import Supports
 from implanting.tasks import Tasks
 from implanting.together import FEWEST, tasks_together

@@ -10,10 +10,9 @@ from torch import Tensor
 
 from implanting.base import BaseNetwork
 from implanting.config import InferenceConfig
+from implanting.dense_classification import PrototypeClassifier, pool, prototype_classifier
 from implanting.gathering import answers_of
-from implanting.inference import PrototypeClassifier, prototype_classifier
 from implanting.methods.method import Queries, in_views, named
-from implanting.similarity import pool
 from implanting.tasks import Tasks
 
 

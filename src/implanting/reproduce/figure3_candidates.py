@@ -9,10 +9,9 @@ from torch import Tensor
 from implanting.base import BaseNetwork
 from implanting.config import InferenceConfig
 from implanting.datasets import ImageSet
-from implanting.inference import prototype_classifier
+from implanting.dense_classification import pool, probabilities, prototype_classifier, prototypes, scaled_cosine
 from implanting.methods.by_class_weights import require_class_weights
 from implanting.runtime import Progress
-from implanting.similarity import pool, probabilities, prototypes, scaled_cosine
 from implanting.tasks import Tasks
 
 Margins = Float[Tensor, " candidate"]

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
+from implanting.dense_classification import probabilities, scaled_cosine
 from implanting.heatmap import similarity_maps, softmax_maps
-from implanting.similarity import probabilities, scaled_cosine
 from toys import seeded, toy_base
 
 PHI = torch.randn(6, 4, generator=seeded(1))

@@ -4,9 +4,8 @@ import pytest
 import torch
 from toy_methods import BASE, BASE_PHI, BASE_TASKS, NOVEL, NOVEL_PHI, NOVEL_TASKS, WEIGHTS, naive_class
 
-from implanting.inference import PrototypeClassifier
+from implanting.dense_classification import PrototypeClassifier, pool
 from implanting.methods import BaseClassMethod, JointMethod
-from implanting.similarity import pool
 
 
 @pytest.mark.parametrize("pooling", ["gap", "gmp", "dense"])

@@ -2,9 +2,8 @@ import pytest
 import torch
 from toy_methods import NOVEL_PHI, NOVEL_TASKS, naive_class
 
-from implanting.inference import PrototypeClassifier
+from implanting.dense_classification import PrototypeClassifier, pool
 from implanting.methods import PrototypeMethod
-from implanting.similarity import pool
 from toys import seeded
 
 

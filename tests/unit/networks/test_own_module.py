@@ -6,11 +6,11 @@ from implanting import evaluate
 from implanting.base import BaseNetwork
 from implanting.base_file import base_document
 from implanting.config import ImplantConfig
+from implanting.dense_classification import locations
 from implanting.errors import ConfigError, ImageTooSmall
 from implanting.images import Normalisation, Preprocessing
 from implanting.networks import ImplantedModule
 from implanting.networks.resnet12 import resnet12
-from implanting.similarity import locations
 from toys import coloured, noise, same, unsettle
 
 PREPROCESSING = Preprocessing((32, 32), Normalisation((0.4, 0.5, 0.6), (0.2, 0.25, 0.3)))

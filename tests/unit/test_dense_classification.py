@@ -5,8 +5,8 @@ import pytest
 import torch
 from jaxtyping import TypeCheckError
 
+from implanting.dense_classification import locations, pool, probabilities, prototypes, scaled_cosine
 from implanting.errors import ConfigError
-from implanting.similarity import locations, pool, probabilities, prototypes, scaled_cosine
 from toys import seeded
 
 PHI = torch.tensor([[1.0, 4.0], [3.0, 0.0], [2.0, 2.0]])

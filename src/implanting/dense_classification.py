@@ -1,0 +1,119 @@
+"""Section 3 of the paper: scaled cosine, pooling, prototypes, the cosine classifier of stage 1 and its loss.
+
+A feature map is the normal case. Everything here takes phi as [*batch location dim], and a pooled vector is a map
+with one location, so dense classification (eq. dc-map) and classification after pooling (eq. print-map) are one code:
+score every location, softmax over classes, average over locations.
+
+The cosine classifier has class weights W and a learnable scale tau, and no bias. `dense` classifies every location by
+itself (eq. dc-map, dc-cost), `gap` and `gmp` the pooled map, `flatten` the whole map as one vector, with class weights
+of shape r x d (imprinted weights, eq. print-map). The paper writes sums; the loss here is the mean over images and
+locations, so that the step does not grow with the map.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from implanting.config import InferenceConfig, Pooling
+from implanting.errors import ConfigError
+
+
+def locations(maps: Float[Tensor, "image dim height width"]) -> Float[Tensor, "image location dim"]:
+    """A network's output as phi(x): r = height * width vectors of d features."""
+    return maps.flatten(2).transpose(1, 2)
+
+
+def pool(phi: Float[Tensor, "*batch location dim"], pooling: Pooling) -> Float[Tensor, "*batch pooled pooled_dim"]:
+    """Mean (gap) or maximum (gmp) over locations, all locations as one vector (flatten), or phi itself (dense)."""
+    if pooling == "gap":
+        return phi.mean(-2, keepdim=True)
+    if pooling == "gmp":
+        return phi.amax(-2, keepdim=True)
+    if pooling == "flatten":
+        return phi.flatten(-2).unsqueeze(-2)
+    if pooling == "dense":
+        return phi
+    raise ConfigError(f"pooling is {pooling}; it must be one of {', '.join(get_args(Pooling))}")
+
+
+def scaled_cosine(
+    phi: Float[Tensor, "*batch location dim"], vectors: Float[Tensor, "*#batch way dim"], tau: float | Tensor
+) -> Float[Tensor, "*batch location way"]:
+    """s_tau(u, v) = tau <u / |u|, v / |v|> of every location with every class vector (eq. cosine)."""
+    return tau * (F.normalize(phi, dim=-1) @ F.normalize(vectors, dim=-1).mT)
+
+
+def probabilities(scores: Float[Tensor, "*batch location way"]) -> Float[Tensor, "*batch way"]:
+    """Softmax over classes at each location, averaged over locations (eq. pred-dc): probabilities, not logits."""
+    return torch.softmax(scores, dim=-1).mean(-2)
+
+
+def prototypes(support: Float[Tensor, "*batch shot 1 dim"]) -> Float[Tensor, "*batch dim"]:
+    """The plain mean of a class's pooled supports (eq. proto); no support is normalised by itself."""
+    return support.mean((-3, -2))
+
+
+class CosineClassifier(nn.Module):
+    """Scores s_tau(phi^(q)(x), w_j) of each location q (one, where the map is pooled) for each base class j."""
+
+    def __init__(self, classes: int, dim: int, pooling: Pooling, tau: float, map_size: tuple[int, int]) -> None:
+        super().__init__()
+        self.pooling = pooling
+        weight_dim = dim * math.prod(map_size) if pooling == "flatten" else dim
+        self.class_weights = nn.Parameter(torch.randn(classes, weight_dim) * math.sqrt(2 / weight_dim))
+        self.tau = nn.Parameter(torch.tensor(float(tau)))
+
+    def forward(self, maps: Float[Tensor, "image dim height width"]) -> Float[Tensor, "image location way"]:
+        return scaled_cosine(pool(locations(maps), self.pooling), self.class_weights, self.tau)
+
+
+def classification_loss(
+    scores: Float[Tensor, "image location way"],
+    labels: Int[Tensor, " image"] | Float[Tensor, "image way"],
+    label_smoothing: float = 0.0,
+) -> Float[Tensor, ""]:
+    """Cross-entropy of every location's scores with its image's label, averaged (eq. dc-cost).
+
+    Instead of a label an image may have the probability of each class.
+    """
+    every_location = labels.repeat_interleave(scores.shape[1], dim=0)
+    return F.cross_entropy(scores.flatten(0, 1), every_location, label_smoothing=label_smoothing)
+
+
+@dataclass(frozen=True)
+class PrototypeClassifier:
+    """How supports become prototypes and queries are scored."""
+
+    support_pooling: Literal["gap", "gmp", "flatten"]
+    query_pooling: Literal["gap", "gmp", "dense", "flatten"]
+    tau: float
+
+    def __call__(
+        self,
+        support: Float[Tensor, "task way shot location dim"],
+        query: Float[Tensor, "task query location dim"],
+    ) -> Float[Tensor, "task query way"]:
+        """The probability of each of the task's classes for each query."""
+        vectors = prototypes(pool(support, self.support_pooling))
+        return probabilities(scaled_cosine(pool(query, self.query_pooling), vectors[:, None], self.tau))
+
+    def __str__(self) -> str:
+        return f"{self.support_pooling}/{self.query_pooling}"
+
+
+def prototype_classifier(pooling: Pooling, tau: float, test: InferenceConfig) -> PrototypeClassifier:
+    """How a base trained with `pooling` is tested.
+
+    Queries are dense for a densely trained base, else gap, unless the caller says otherwise. A flatten-trained base has
+    r x d prototypes: its features mean nothing away from their location.
+    """
+    if pooling == "flatten":
+        return PrototypeClassifier("flatten", "flatten", tau)
+    return PrototypeClassifier(
+        test.support_pooling, test.query_pooling or ("dense" if pooling == "dense" else "gap"), tau
+    )
