@@ -48,6 +48,6 @@ def base_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def base(base_file: Path) -> "BaseNetwork":
     """The same, loaded."""
-    from implanting.base_file import load_base
+    from implanting.base import load_base
 
     return load_base(base_file)

@@ -8,12 +8,11 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from implanting.base import BaseNetwork
+from implanting.base import BaseDescription, BaseNetwork, build
 from implanting.config import AugmentConfig, NetworkConfig, PretrainConfig
 from implanting.datasets import ImageSet
 from implanting.images import Normalisation
 from implanting.pretraining import pretrain
-from implanting.trained import BaseDescription, build
 
 
 def seeded(seed: int = 0) -> Generator:

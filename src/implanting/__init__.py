@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from implanting.version import __version__
 
 if TYPE_CHECKING:
-    from implanting.base import BaseNetwork
-    from implanting.base_file import load_base
+    from implanting.base import BaseNetwork, load_base
     from implanting.datasets import ImageSet, read_dataset
     from implanting.estimator import FewShotClassifier
     from implanting.evaluation import evaluate

@@ -16,11 +16,10 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from implanting.activation_cache import DESCRIPTION, describe, read_cache
-from implanting.base import BaseNetwork
+from implanting.base import BaseNetwork, embed_batch, through
 from implanting.config import MEMORY_BUDGET
 from implanting.datasets import ImageSet
 from implanting.dense_classification import locations
-from implanting.embedding import embed_batch, through
 from implanting.networks import Sizes
 from implanting.runtime import (
     Progress,

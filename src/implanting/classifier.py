@@ -16,8 +16,7 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from implanting.answers import Answer, Answering
-from implanting.base import BaseNetwork
-from implanting.base_file import load_base
+from implanting.base import BaseNetwork, load_base
 from implanting.calibration import open_set_score
 from implanting.classifier_file import ClassifierState, read_classifier, save_classifier
 from implanting.config import ClassifierConfig, ImplantConfig, InferenceConfig, require

@@ -14,8 +14,7 @@ import numpy as np
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
-from implanting.base import BaseNetwork
-from implanting.base_file import base_document, base_from_document, load_base
+from implanting.base import BaseNetwork, base_document, base_from_document, load_base
 from implanting.calibration import Calibration
 from implanting.dense_classification import PrototypeClassifier
 from implanting.errors import CheckpointError, ConfigError, ImplantingError

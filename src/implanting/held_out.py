@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import torch
 
+from implanting.base import BaseDescription
 from implanting.datasets import ImageSet
 from implanting.errors import ConfigError, SplitMissing
-from implanting.trained import BaseDescription
 
 EXTRA_SPLIT = "train_phase_test"
 """Further images of the base classes, which come with some forms of miniImageNet."""

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from implanting.base_file import load_base
+from implanting.base import BaseDescription, build, load_base, load_weights, read_base, save_base
 from implanting.config import PretrainConfig, flat
 from implanting.datasets import ImageSet, check_disjoint
 from implanting.dense_classification import CosineClassifier
@@ -22,7 +22,6 @@ from implanting.networks import Network
 from implanting.optimisation import build_optimizer, load_optimizer, optimizer_tensors, total_steps
 from implanting.runtime import Progress, check_destination, from_rank_zero, rank, silent, world_size
 from implanting.soft_labels import soft_labels
-from implanting.trained import BaseDescription, build, load_weights, read_base, save_base
 from implanting.validation import FewShotTest, few_shot_test
 from implanting.version import __version__
 

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from implanting.base import embed
 from implanting.calibration import Calibration, calibrate, open_set_score
 from implanting.config import InferenceConfig, Pooling, PretrainConfig, TaskConfig
 from implanting.datasets import ImageSet
@@ -20,7 +21,6 @@ from implanting.dense_classification import (
     prototypes,
     scaled_cosine,
 )
-from implanting.embedding import embed
 from implanting.images import Normalisation
 from implanting.methods import PrototypeMethod
 from implanting.methods.loop import evaluate_tasks

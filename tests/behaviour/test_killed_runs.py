@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from commands import ENVIRONMENT, implanting, pretrain_command, reproduce_command, same_weights, write_fc100
-from implanting.base_file import load_base
+from implanting.base import load_base
 
 LENGTH = ["--iterations", "60", "--save-every", "0.05"]
 

@@ -10,14 +10,14 @@ import torch
 from safetensors.torch import load_file
 
 from commands import implanting, pretrain_command, reproduce_command, same_weights, write_fc100
-from implanting.base_file import load_base
+from implanting.base import load_base
+from implanting.base.description import weights
 from implanting.batches import batch
 from implanting.datasets import read_dataset
 from implanting.dense_classification import classification_loss
 from implanting.optimisation import schedule
 from implanting.pretraining import inputs
 from implanting.run import prepare
-from implanting.trained import weights
 
 LAUNCHER = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
 STEPS = 6
@@ -71,7 +71,7 @@ def test_all_ranks_end_bitwise_equal(tmp_path: Path) -> None:
         "import os, sys, torch\n"
         "from pathlib import Path\n"
         "from implanting import run, pretraining\n"
-        "from implanting.trained import save_base\n"
+        "from implanting.base.description import save_base\n"
         "from implanting.cli import main\n"
         "run.Run.save = lambda self, out: save_base(\n"
         "    out.with_name('rank' + os.environ['RANK']), self.model.network, self.model.classifier, self.describe())\n"

@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from torch import zeros
 
 from commands import implanting, write_fc100
-from implanting.base_file import load_base
+from implanting.base import load_base
 from implanting.cli import VERBS, main
 from implanting.commands.bench import SUBJECTS, tell
 from implanting.commands.parsing import parse

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from commands import implanting, write_fc100
-from implanting.base_file import load_base
+from implanting.base import load_base
 from implanting.cli import main
 from implanting.datasets import read_dataset
 from toys import write_trained_base

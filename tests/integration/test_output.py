@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from commands import ENVIRONMENT
+from implanting.base import save_base
 from implanting.cli import main
-from implanting.trained import save_base
 from toys import toy_base
 
 RECIPES = [sys.executable, "-m", "implanting", "info", "--recipes"]

@@ -12,7 +12,7 @@ from torch import Tensor
 from commands import ENVIRONMENT
 from implanting.activations import compute_activations
 from implanting.adapt import adapt, inner_products, leave_one_out_loss, leave_one_out_scores
-from implanting.base_file import load_base
+from implanting.base import load_base
 from implanting.config import ImplantConfig
 from implanting.dense_classification import PrototypeClassifier
 from implanting.errors import ConfigError, DataError

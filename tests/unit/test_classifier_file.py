@@ -13,8 +13,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 
-from implanting.base import BaseNetwork
-from implanting.base_file import load_base
+from implanting.base import BaseNetwork, load_base
 from implanting.errors import CheckpointError, ConfigError
 from implanting.estimator import FewShotClassifier
 from implanting.runtime import FORMAT, read_checkpoint, write_checkpoint

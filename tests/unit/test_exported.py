@@ -3,7 +3,7 @@ import pytest
 import torch
 from torch import nn
 
-from implanting.base_file import load_base
+from implanting.base import load_base
 from implanting.config import NetworkConfig
 from implanting.errors import ConfigError
 from implanting.estimator import FewShotClassifier

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from implanting.activations import compute_activations, encode
-from implanting.base import BaseNetwork
-from implanting.base_file import load_base
+from implanting.base import BaseNetwork, load_base
 from implanting.calibration import UNKNOWN, Calibration
 from implanting.config import ImplantConfig, InferenceConfig
 from implanting.datasets.views import view_of

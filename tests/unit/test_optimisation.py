@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from implanting.base import build
 from implanting.config import NetworkConfig
 from implanting.dense_classification import classification_loss
 from implanting.optimisation import build_optimizer, load_optimizer, optimizer_tensors, schedule, total_steps
 from implanting.run import StageOne
-from implanting.trained import build
 from toys import seeded, tiny_config
 
 

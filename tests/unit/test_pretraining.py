@@ -7,15 +7,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from implanting.base import BaseNetwork
-from implanting.base_file import load_base
+from implanting.base import BaseNetwork, load_base
+from implanting.base.description import weights
 from implanting.config import DataConfig, PretrainConfig
 from implanting.errors import ConfigError, ImageTooSmall
 from implanting.networks import Network
 from implanting.optimisation import schedule
 from implanting.pretraining import pretrain
 from implanting.runtime import read_checkpoint
-from implanting.trained import weights
 from toys import coloured, same, tiny_config
 
 CPU = torch.device("cpu")

@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 import torch
 
-from implanting.base_file import load_base
+from implanting.base import load_base
 from implanting.config import Pooling
 from implanting.errors import ConfigError
 from implanting.pretraining import pretrain

@@ -17,16 +17,13 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from implanting.base import BaseNetwork
-from implanting.base_file import load_base
+from implanting.base import IMAGENET, BaseNetwork, images_at_once, load_base
 from implanting.bench.noise import fresh_network, random_pixels
 from implanting.bench.timing import Work, best_seconds
-from implanting.bundled import IMAGENET
 from implanting.calibration import UNKNOWN
 from implanting.classifier import ImageClassifier
 from implanting.config import NetworkConfig
 from implanting.dense_classification import PrototypeClassifier, locations
-from implanting.embedding import images_at_once
 from implanting.fitting import Fitted
 from implanting.images import ImageSource, Normalisation, Preprocessing, decode, resize
 from implanting.learning import Learned

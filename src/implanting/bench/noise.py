@@ -7,10 +7,10 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
+from implanting.base import build
 from implanting.config import NetworkConfig, PretrainConfig
 from implanting.datasets import ImageSet
 from implanting.networks import Network
-from implanting.trained import build
 
 
 def fresh_network(architecture: NetworkConfig, size: int) -> Network:

@@ -13,12 +13,12 @@ from PIL import Image, ImageOps
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
+from implanting.base import build
 from implanting.config import PretrainConfig
 from implanting.datasets import ImageSet
 from implanting.dense_classification import classification_loss
 from implanting.images import Normalisation
 from implanting.optimisation import MOMENTUM
-from implanting.trained import build
 
 
 class TransformedImages(Dataset[tuple[Tensor, int]]):

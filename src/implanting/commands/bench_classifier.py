@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from implanting.base_file import load_base
+from implanting.base import load_base
 from implanting.bench import classifier, open_set
 from implanting.config import ClassifierConfig, ThreadsConfig
 from implanting.console import print_table, show_progress

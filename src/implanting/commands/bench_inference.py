@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
+from implanting.base import IMAGENET
 from implanting.bench import inference
-from implanting.bundled import IMAGENET
 from implanting.config import ThreadsConfig, require
 from implanting.console import print_table, show_progress
 from implanting.errors import ConfigError

@@ -4,8 +4,7 @@ import dataclasses
 import time
 from collections.abc import Sequence
 
-from implanting.base import BaseNetwork
-from implanting.base_file import load_base
+from implanting.base import BaseNetwork, load_base
 from implanting.commands.evaluate_prepare import Prepared, prepare
 from implanting.commands.evaluate_report import (
     images_told,

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from implanting.base import BaseNetwork
-from implanting.base_file import base_document, load_base
+from implanting.base import BaseNetwork, base_document, load_base
 from implanting.classifier import ImageClassifier
 from implanting.classifier_file import KIND as CLASSIFIER
 from implanting.commands.parsing import parse

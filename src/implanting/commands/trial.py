@@ -10,8 +10,7 @@ from typing import Any
 
 import torch
 
-from implanting.base import BaseNetwork
-from implanting.embedding import images_at_once
+from implanting.base import BaseNetwork, images_at_once
 from implanting.runtime import choose_device
 
 MEMORY = Path("/proc/meminfo")

@@ -3,13 +3,13 @@
 import dataclasses
 from pathlib import Path
 
+from implanting.base import read_base
 from implanting.config import DataConfig, PretrainConfig, RecipeChanges
 from implanting.datasets import ImageSet
 from implanting.recipes import RECIPES, RecipeName
 from implanting.reproduce.settings import Stage1
 from implanting.reproduce.tables import DataName
 from implanting.run import check_same
-from implanting.trained import read_base
 
 HOLD_OUT = 100
 """Images of each base class kept for tests on base classes, where the data has no others."""

@@ -6,9 +6,9 @@ import tarfile
 
 import numpy as np
 import pytest
-import python2_pickle
 import torch
 
+import python2_pickle
 from implanting.datasets import read_dataset
 from implanting.errors import DataError, UnsafePickle
 

@@ -4,8 +4,8 @@ import pickle
 
 import numpy as np
 import pytest
-import python2_pickle
 
+import python2_pickle
 from implanting.datasets import check_disjoint, read_dataset
 from implanting.errors import DataError
 from implanting.images import AS_STORED, RESIZING

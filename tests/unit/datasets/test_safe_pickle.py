@@ -9,8 +9,8 @@ from collections import OrderedDict
 
 import numpy as np
 import pytest
-import python2_pickle
 
+import python2_pickle
 from implanting.datasets.safe_pickle import load_pickle
 from implanting.errors import DataError, UnsafePickle
 

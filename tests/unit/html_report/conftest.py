@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
-from toy_report import HOSTILE, shown
 
 from implanting.html_report import ScoreReport
 from implanting.scores import Score
+from toy_report import HOSTILE, shown
 
 
 @pytest.fixture

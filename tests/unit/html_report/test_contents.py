@@ -1,4 +1,5 @@
 import pytest
+
 from toy_report import shown
 
 CLASSES = ("oak", "elm", "ash")

@@ -5,10 +5,10 @@ import re
 
 import pytest
 from PIL import Image
-from toy_report import HOSTILE, Page
 
 from implanting.errors import ConfigError
 from implanting.html_report import render, write_report
+from toy_report import HOSTILE, Page
 
 
 def test_every_tag_is_closed_and_no_name_becomes_one(report):

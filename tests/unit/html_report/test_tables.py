@@ -1,10 +1,10 @@
 import dataclasses
 
 import numpy as np
-from toy_report import HOSTILE, Page
 
 from implanting.html_report.tables import MATRIX_LIMIT, confusion, per_class_table
 from implanting.scores import Score
+from toy_report import HOSTILE, Page
 
 
 def test_the_matrix_has_a_row_a_class_and_none_of_these_where_it_occurs(report):

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from toy_methods import BASE, BASE_PHI, BASE_TASKS, NOVEL, NOVEL_PHI, NOVEL_TASKS, WEIGHTS, naive_class
 
 from implanting.dense_classification import PrototypeClassifier, pool
 from implanting.methods import BaseClassMethod, JointMethod
+from toy_methods import BASE, BASE_PHI, BASE_TASKS, NOVEL, NOVEL_PHI, NOVEL_TASKS, WEIGHTS, naive_class
 
 
 @pytest.mark.parametrize("pooling", ["gap", "gmp", "dense"])

@@ -1,11 +1,11 @@
 from dataclasses import replace
 
 import torch
-from toy_methods import CONFIG, NOVEL, implant_method
 
 from implanting.crossfit import cross_fit, implants_help
 from implanting.methods import DecidedMethod, PrototypeMethod
 from implanting.tasks import draw_tasks
+from toy_methods import CONFIG, NOVEL, implant_method
 
 MORE_SHOTS = draw_tasks(NOVEL, replace(CONFIG, shot=4))
 

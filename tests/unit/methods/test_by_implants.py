@@ -1,6 +1,7 @@
 from itertools import product
 
 import torch
+
 from toy_methods import NOVEL_TASKS, implant_method
 
 

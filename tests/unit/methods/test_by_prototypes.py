@@ -1,9 +1,9 @@
 import pytest
 import torch
-from toy_methods import NOVEL_PHI, NOVEL_TASKS, naive_class
 
 from implanting.dense_classification import PrototypeClassifier, pool
 from implanting.methods import PrototypeMethod
+from toy_methods import NOVEL_PHI, NOVEL_TASKS, naive_class
 from toys import seeded
 
 

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from implanting.base_file import load_base
+from implanting.base import load_base
 from implanting.config import NetworkConfig
 from implanting.networks import build_network, folded
 from toys import noise, same, seeded, toy_base, unsettle

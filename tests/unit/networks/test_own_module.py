@@ -3,8 +3,7 @@ import torch
 from torch import Tensor, nn
 
 from implanting import evaluate
-from implanting.base import BaseNetwork
-from implanting.base_file import base_document
+from implanting.base import BaseNetwork, base_document
 from implanting.config import ImplantConfig
 from implanting.dense_classification import locations
 from implanting.errors import ConfigError, ImageTooSmall

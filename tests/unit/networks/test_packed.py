@@ -7,8 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from implanting.base import BaseNetwork
-from implanting.base_file import load_base
+from implanting.base import BaseNetwork, load_base
 from implanting.config import NetworkConfig
 from implanting.estimator import FewShotClassifier
 from implanting.images import Normalisation, Preprocessing

@@ -9,7 +9,7 @@ import torch
 
 import commands
 from implanting.activations import compute_activations, embed_together
-from implanting.base_file import load_base
+from implanting.base import load_base
 from implanting.datasets import ImageSet
 from implanting.errors import DataError
 from implanting.runtime import kept_arrays

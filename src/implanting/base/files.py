@@ -7,9 +7,8 @@ from typing import Any
 
 from torch import Tensor
 
-from implanting.advice import Advice
-from implanting.base import BaseNetwork
-from implanting.bundled import (
+from implanting.base.base_network import BaseNetwork
+from implanting.base.bundled import (
     FC100,
     IMAGENET,
     IMAGENET_POOLING,
@@ -19,12 +18,13 @@ from implanting.bundled import (
     imagenet_calibrations,
     imagenet_weights,
 )
+from implanting.base.description import KIND, build, load_weights, read_description
+from implanting.base.usage import Advice
 from implanting.config import IMPLANTED_BLOCKS, VIEWS, Pooling
 from implanting.errors import CheckpointError, ConfigError
 from implanting.images import Normalisation, Preprocessing
 from implanting.networks import EfficientNetLite0, build_lite0, renamed
 from implanting.runtime import part, read_checkpoint
-from implanting.trained import KIND, build, load_weights, read_description
 
 
 def imagenet_base() -> BaseNetwork:

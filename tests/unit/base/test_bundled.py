@@ -2,8 +2,7 @@ from importlib.machinery import ModuleSpec
 
 import pytest
 
-from implanting import bundled
-from implanting.base_file import load_base
+from implanting.base import bundled, load_base
 from implanting.errors import CheckpointError
 
 

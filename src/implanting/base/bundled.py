@@ -37,7 +37,7 @@ IMAGENET_TAU = 63.1
 IMAGENET_POOLING: Pooling = "gap"
 """How it was trained, and better at test than dense queries on these flowers."""
 
-BASES = Path(__file__).parent / "bases"
+BASES = Path(__file__).parent / "weights"
 
 
 def imagenet_weights() -> dict[str, Tensor]:

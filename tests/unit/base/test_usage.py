@@ -2,8 +2,8 @@
 
 import pytest
 
-from implanting.advice import Advice
-from implanting.base_file import load_base
+from implanting.base import load_base
+from implanting.base.usage import Advice
 from toys import toy_base
 
 

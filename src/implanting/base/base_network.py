@@ -10,10 +10,11 @@ import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
-from implanting.advice import Advice, advice_of
+from implanting.base.description import BaseDescription, weights
+from implanting.base.embedding import EmbeddingNetwork, embed
+from implanting.base.usage import Advice, advice_of
 from implanting.config import DataConfig, Pooling
 from implanting.dense_classification import CosineClassifier
-from implanting.embedding import EmbeddingNetwork, embed
 from implanting.errors import ConfigError
 from implanting.images import Normalisation, Preprocessing
 from implanting.networks import (
@@ -27,7 +28,6 @@ from implanting.networks import (
     packed,
 )
 from implanting.runtime import Progress, silent
-from implanting.trained import BaseDescription, weights
 
 
 class BaseNetwork:

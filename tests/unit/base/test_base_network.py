@@ -6,9 +6,9 @@ import pickle
 import pytest
 import torch
 
-from implanting.base_file import load_base
+from implanting.base import load_base
+from implanting.base.description import weights
 from implanting.errors import ImageTooSmall
-from implanting.trained import weights
 from toys import noise, same, toy_base
 
 

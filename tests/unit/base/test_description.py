@@ -4,7 +4,8 @@ import json
 
 import torch
 
-from implanting.trained import BaseDescription, build, weights
+from implanting.base import BaseDescription, build
+from implanting.base.description import weights
 from toys import same, tiny_config, toy_base
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from implanting.trained import BaseDescription
+from implanting.base.description import BaseDescription
 
 PHOTO_SIDES = {32: 48}
 """The side at which larger images are seen better than at the trained one, by trained side."""

@@ -5,7 +5,7 @@ from threading import Barrier
 import pytest
 import torch
 
-from implanting import embedding
+from implanting.base import embedding
 from implanting.networks import EfficientNetLite0, ModuleNetwork
 from implanting.networks.resnet12 import c128f, resnet12
 from toys import noise, toy_base

@@ -5,10 +5,10 @@ import json
 import pytest
 import torch
 
-from implanting.base_file import base_document, base_from_document, load_base
+from implanting.base import base_document, base_from_document, load_base, save_base
+from implanting.base.description import weights
 from implanting.config import NetworkConfig
 from implanting.errors import CheckpointError
-from implanting.trained import save_base, weights
 from toys import noise, same, toy_base
 
 ARCHITECTURES = [NetworkConfig("resnet12", 2), NetworkConfig("c128f", 3), NetworkConfig("resnet12", 2, wide=True)]

@@ -1,0 +1,27 @@
+"""A base network: a frozen network with its preprocessing, provenance and usage defaults, as one value and one file.
+
+Whoever needs features of images asks this room; which network computes them, only this room knows.
+"""
+
+from implanting.base.base_network import BaseNetwork
+from implanting.base.bundled import IMAGENET
+from implanting.base.description import BaseDescription, build, load_weights, read_base, save_base
+from implanting.base.embedding import embed, embed_batch, images_at_once, through
+from implanting.base.files import base_document, base_from_document, load_base
+
+__all__ = [
+    "IMAGENET",
+    "BaseDescription",
+    "BaseNetwork",
+    "base_document",
+    "base_from_document",
+    "build",
+    "embed",
+    "embed_batch",
+    "images_at_once",
+    "load_base",
+    "load_weights",
+    "read_base",
+    "save_base",
+    "through",
+]
