@@ -1,7 +1,7 @@
 """Images through a frozen network: how many at once, and on which threads.
 
 Batches are small, so that maps stay in the processor's cache, and on the CPU each thread has batches of its own, which
-is faster than threads that share every operation (`threads.py`).
+is faster than threads that share every operation (`runtime.threads`).
 """
 
 import math

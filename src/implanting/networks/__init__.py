@@ -7,7 +7,7 @@ the affair of `base`.
 from implanting.networks.efficientnet import EfficientNetLite0, build_lite0, renamed
 from implanting.networks.folding import device_of, folded
 from implanting.networks.own_module import ImplantedModule, ModuleNetwork
-from implanting.networks.packed import packed
+from implanting.networks.packing import packed
 from implanting.networks.resnet12 import NETWORKS, Network, build_network
 from implanting.networks.tail import Activation, ImplantedLayer, Sizes, Tail, strided
 

@@ -22,9 +22,9 @@ from pathlib import Path
 import torch
 from implanting import activations
 from implanting.base import BaseNetwork
-from implanting.base_file import load_base
+from implanting.base import load_base
 from implanting.datasets import ImageSet
-from implanting.distributed import group, process_group
+from implanting.runtime import group, process_group
 from implanting.errors import DataError
 
 base, pixels, folder = load_base(Path(sys.argv[1])), torch.load(sys.argv[2]), Path(sys.argv[3])

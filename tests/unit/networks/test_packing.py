@@ -12,9 +12,9 @@ from implanting.config import NetworkConfig
 from implanting.estimator import FewShotClassifier
 from implanting.images import Normalisation, Preprocessing
 from implanting.networks import ImplantedModule, build_network, folded, packed
-from implanting.networks import packed as module
+from implanting.networks import packing as module
 from implanting.networks.efficientnet import SameConvolution
-from implanting.networks.packed import ACTIVATIONS
+from implanting.networks.packing import ACTIVATIONS
 from implanting.networks.winograd import convolve
 from toys import coloured, noise, seeded, toy_base, unsettle
 
