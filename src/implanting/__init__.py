@@ -14,11 +14,10 @@ if TYPE_CHECKING:
     from implanting.datasets import ImageSet, read_dataset
     from implanting.estimator import FewShotClassifier
     from implanting.evaluation import evaluate
+    from implanting.fewshot import Result, with_tau_from
     from implanting.images import Normalisation, Preprocessing, read_folder
     from implanting.networks import ImplantedModule
     from implanting.pretraining import pretrain
-    from implanting.results import Result
-    from implanting.scale import with_tau_from
 
 __all__ = [
     "BaseNetwork",

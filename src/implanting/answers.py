@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
-from implanting.calibration import Calibration
 from implanting.errors import CannotRefuse
+from implanting.fewshot import Calibration
 from implanting.images import ImageSource
 from implanting.labels import is_like
 

@@ -17,11 +17,11 @@ from torch import Tensor
 
 from implanting.answers import Answer, Answering
 from implanting.base import BaseNetwork, load_base
-from implanting.calibration import open_set_score
 from implanting.classifier_file import ClassifierState, read_classifier, save_classifier
 from implanting.config import ClassifierConfig, ImplantConfig, InferenceConfig, require
 from implanting.errors import CheckpointError, ConfigError, DataError, ImplantsKept
 from implanting.explaining import explain
+from implanting.fewshot import open_set_score
 from implanting.fitting import fitting_of
 from implanting.heatmap import Explanation, MapKind
 from implanting.images import Failure, ImageSource, list_sources

@@ -15,9 +15,9 @@ from jaxtyping import Int, UInt8
 from torch import Tensor
 
 from implanting.base import BaseNetwork, base_document, base_from_document, load_base
-from implanting.calibration import Calibration
 from implanting.dense_classification import PrototypeClassifier
 from implanting.errors import CheckpointError, ConfigError, ImplantingError
+from implanting.fewshot import Calibration
 from implanting.fitting import Fitted
 from implanting.implants import implant_tensors, implants_from_tensors
 from implanting.learning import Learned

@@ -18,10 +18,10 @@ from implanting.base import BaseNetwork
 from implanting.config import ImplantConfig, InferenceConfig
 from implanting.datasets import ImageSet, add_views
 from implanting.errors import ConfigError
+from implanting.fewshot import Method, prototype_method
 from implanting.fitting import fitting_of
-from implanting.methods import DecidedMethod, Method
+from implanting.methods.by_decision import DecidedMethod
 from implanting.methods.by_implants import implant_method
-from implanting.methods.by_prototypes import prototype_method
 from implanting.runtime import Progress, silent
 
 

@@ -13,12 +13,20 @@ from implanting.comparison import Approach, Comparison, require_fit
 from implanting.config import ImplantConfig, InferenceConfig, TaskConfig, require
 from implanting.datasets import ImageSet
 from implanting.errors import ConfigError
-from implanting.methods import ImplantMethod
-from implanting.methods.by_class_weights import base_class_method, joint_method, require_class_weights
-from implanting.methods.loop import Counts, evaluate_tasks, shared
-from implanting.results import Result
+from implanting.fewshot import (
+    Counts,
+    Result,
+    Tasks,
+    base_class_method,
+    draw_queries,
+    draw_tasks,
+    evaluate_tasks,
+    joint_method,
+    require_class_weights,
+    shared,
+)
+from implanting.methods.by_implants import ImplantMethod
 from implanting.runtime import Progress, silent
-from implanting.tasks import Tasks, draw_queries, draw_tasks
 
 Classes = Literal["novel", "base", "both"]
 """Which classes are told apart."""

@@ -15,10 +15,10 @@ from torch import Tensor
 
 from implanting.activations import encode
 from implanting.base import BaseNetwork
-from implanting.calibration import UNKNOWN, Calibration, calibrate, open_set_score
 from implanting.crossfit import cross_fit
 from implanting.datasets import views_of
 from implanting.dense_classification import pool, probabilities, scaled_cosine
+from implanting.fewshot import UNKNOWN, Calibration, calibrate, open_set_score
 from implanting.fitting import Fitted, Fitting, widened
 from implanting.runtime import Stream, generator_of
 from implanting.supports import Supports

@@ -10,7 +10,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from implanting.base import embed
-from implanting.calibration import Calibration, calibrate, open_set_score
 from implanting.config import InferenceConfig, Pooling, PretrainConfig, TaskConfig
 from implanting.datasets import ImageSet
 from implanting.dense_classification import (
@@ -21,12 +20,18 @@ from implanting.dense_classification import (
     prototypes,
     scaled_cosine,
 )
+from implanting.fewshot import (
+    Calibration,
+    PrototypeMethod,
+    Result,
+    Tasks,
+    calibrate,
+    draw_tasks,
+    evaluate_tasks,
+    open_set_score,
+)
 from implanting.images import Normalisation
-from implanting.methods import PrototypeMethod
-from implanting.methods.loop import evaluate_tasks
 from implanting.networks import Network
-from implanting.results import Result
-from implanting.tasks import Tasks, draw_tasks
 
 SHOT, QUERIES = 5, 15
 CALIBRATING_TASKS = 200

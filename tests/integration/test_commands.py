@@ -21,7 +21,7 @@ from implanting.commands.bench import SUBJECTS, tell
 from implanting.commands.parsing import parse
 from implanting.config import TaskConfig
 from implanting.datasets import NAMED, read_dataset
-from implanting.tasks import draw_tasks
+from implanting.fewshot import draw_tasks
 
 SMALL = ["--width", "2", "--batch-size", "8", "--iterations", "4", "--validation-tasks", "5"]
 

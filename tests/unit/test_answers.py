@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from implanting.answers import Answering
-from implanting.calibration import UNKNOWN, Calibration
 from implanting.errors import CannotRefuse
+from implanting.fewshot import UNKNOWN, Calibration
 
 CLASSES = np.array(["ash", "elm", "oak"])
 PROBABILITIES = torch.tensor([[0.1, 0.2, 0.7], [0.5, 0.4, 0.1], [0.2, 0.5, 0.3]])

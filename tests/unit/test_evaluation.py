@@ -9,11 +9,15 @@ from implanting.config import ImplantConfig, InferenceConfig, TaskConfig
 from implanting.dense_classification import PrototypeClassifier
 from implanting.errors import ConfigError
 from implanting.evaluation import evaluate, evaluate_poolings
-from implanting.methods import PrototypeMethod
-from implanting.methods.by_class_weights import base_class_method, joint_method
+from implanting.fewshot import (
+    PrototypeMethod,
+    base_class_method,
+    draw_queries,
+    draw_tasks,
+    evaluate_tasks,
+    joint_method,
+)
 from implanting.methods.by_implants import implant_method
-from implanting.methods.loop import evaluate_tasks
-from implanting.tasks import draw_queries, draw_tasks
 from toys import coloured, seeded, toy_base
 
 

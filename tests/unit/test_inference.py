@@ -6,8 +6,7 @@ from torch import Tensor
 
 from implanting.config import InferenceConfig, TaskConfig
 from implanting.dense_classification import PrototypeClassifier, prototype_classifier
-from implanting.methods import PrototypeMethod
-from implanting.tasks import Tasks, draw_tasks
+from implanting.fewshot import PrototypeMethod, Tasks, draw_tasks
 from toys import labelled, seeded
 
 LABELS = [number % 4 for number in range(40)]

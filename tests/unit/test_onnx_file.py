@@ -10,10 +10,10 @@ import torch
 from PIL import Image
 
 from implanting import onnx_file
-from implanting.calibration import Calibration
 from implanting.config import NetworkConfig
 from implanting.errors import ExportError, MissingExtra
 from implanting.estimator import FewShotClassifier
+from implanting.fewshot import Calibration
 from toys import coloured, noise, toy_base
 
 # Of the extra `export`, which the extra `dev` brings along: skipped only where someone chose to do without.

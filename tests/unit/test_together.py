@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from implanting.activations import Activations
-from implanting.methods.loop import room_for
+from implanting.fewshot import room_for
 from implanting.together import tasks_together
 
 

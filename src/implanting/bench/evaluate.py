@@ -13,11 +13,8 @@ from implanting.bench.noise import random_images
 from implanting.bench.timing import FACTOR, MATRIX, Work, best_seconds, growth
 from implanting.config import TaskConfig
 from implanting.dense_classification import PrototypeClassifier
-from implanting.gathering import vectors_are_smaller
-from implanting.methods import PrototypeMethod
-from implanting.methods.loop import evaluate_tasks
+from implanting.fewshot import PrototypeMethod, Tasks, draw_tasks, evaluate_tasks, vectors_are_smaller
 from implanting.runtime import Progress, silent
-from implanting.tasks import Tasks, draw_tasks
 
 IMAGES, CLASSES, DIM = 12_000, 20, 512
 CLASSIFY = PrototypeClassifier("gap", "dense", 10.0)

@@ -6,11 +6,10 @@ from implanting.activations import Activations
 from implanting.bench.noise import fresh_network, random_images
 from implanting.config import ImplantConfig, NetworkConfig, TaskConfig
 from implanting.dense_classification import PrototypeClassifier
+from implanting.fewshot import draw_tasks, evaluate_tasks
 from implanting.fitting import Fitting
-from implanting.methods import ImplantMethod
-from implanting.methods.loop import evaluate_tasks
+from implanting.methods.by_implants import ImplantMethod
 from implanting.networks import Network
-from implanting.tasks import draw_tasks
 from implanting.together import tasks_together
 
 CLASSES = 20

@@ -20,10 +20,10 @@ from torch import Tensor
 from implanting.base import IMAGENET, BaseNetwork, images_at_once, load_base
 from implanting.bench.noise import fresh_network, random_pixels
 from implanting.bench.timing import Work, best_seconds
-from implanting.calibration import UNKNOWN
 from implanting.classifier import ImageClassifier
 from implanting.config import NetworkConfig
 from implanting.dense_classification import PrototypeClassifier, locations
+from implanting.fewshot import UNKNOWN
 from implanting.fitting import Fitted
 from implanting.images import ImageSource, Normalisation, Preprocessing, decode, resize
 from implanting.learning import Learned

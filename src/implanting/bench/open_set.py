@@ -10,13 +10,11 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from implanting.base import BaseNetwork
-from implanting.calibration import UNKNOWN, calibration_error
 from implanting.classifier import ImageClassifier
 from implanting.config import TaskConfig
 from implanting.datasets import ImageSet
-from implanting.results import Estimate
+from implanting.fewshot import UNKNOWN, Estimate, calibration_error, draw_tasks
 from implanting.runtime import Progress, silent
-from implanting.tasks import draw_tasks
 
 KNOWN, QUERIES, REFUSE = 5, 15, 0.05
 

@@ -19,7 +19,7 @@ from implanting.commands.evaluate_settings import Evaluate
 from implanting.commands.parsing import parse
 from implanting.commands.workers import launch
 from implanting.console import print_json
-from implanting.results import Result
+from implanting.fewshot import Result
 from implanting.runtime import check_destination, choose_device, process_group, rank, set_threads, world_size
 
 

@@ -14,10 +14,8 @@ from implanting.console import show_progress
 from implanting.datasets import ImageSet, read_dataset
 from implanting.errors import ConfigError
 from implanting.evaluation import KnownClasses
+from implanting.fewshot import Result, Tasks, arrays_of, draw_tasks, evaluate_tasks
 from implanting.held_out import EXTRA_SPLIT, held_out_images
-from implanting.methods.loop import evaluate_tasks
-from implanting.results import Result
-from implanting.tasks import Tasks, arrays_of, draw_tasks
 
 Cell = tuple[Tasks, TaskConfig]
 

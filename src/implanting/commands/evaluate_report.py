@@ -13,7 +13,7 @@ from implanting.commands.evaluate_settings import Evaluate
 from implanting.console import print_table, say
 from implanting.datasets import ImageSet, shared_classes
 from implanting.errors import ConfigError
-from implanting.results import Result, mean_of
+from implanting.fewshot import Result, mean_of
 
 TOO_FEW_TO_ADAPT = "implants cannot be trained on one support a class; prototypes only (--adapt-views 2 would do it)"
 TOO_FEW_TO_DECIDE = "too few supports to hold some out and decide from them"

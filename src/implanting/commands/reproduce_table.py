@@ -11,6 +11,7 @@ from implanting.commands.reproduce_settings import Reproduce, base_of, check_out
 from implanting.config import ImplantConfig, TaskConfig
 from implanting.console import print_document, print_table, result_document, say, show_progress
 from implanting.datasets import ImageSet
+from implanting.fewshot import Result
 from implanting.held_out import extra_images
 from implanting.reproduce.bases import HOLD_OUT
 from implanting.reproduce.claims import decide
@@ -23,7 +24,6 @@ from implanting.reproduce.settings import Setting
 from implanting.reproduce.tables import Table
 from implanting.reproduce.trials import Trials
 from implanting.reproduce.writing import CLAIM_COLUMNS, claim_rows, json_claims, markdown, result_rows, table_rows
-from implanting.results import Result
 from implanting.runtime import rank, write_atomically
 
 

@@ -5,10 +5,8 @@ from dataclasses import dataclass
 import torch
 
 from implanting.crossfit import cross_fit, implants_help
+from implanting.fewshot import Queries, Tasks, named, room_for
 from implanting.methods.by_implants import ImplantMethod
-from implanting.methods.loop import room_for
-from implanting.methods.method import Queries, named
-from implanting.tasks import Tasks
 
 
 @dataclass(frozen=True)

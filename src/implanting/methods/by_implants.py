@@ -11,11 +11,10 @@ from implanting.base import BaseNetwork
 from implanting.config import ImplantConfig, InferenceConfig
 from implanting.datasets import rows_of
 from implanting.dense_classification import PrototypeClassifier, probabilities
+from implanting.fewshot import Queries, Tasks, counted, in_views, named
 from implanting.fitting import Fitting, fitting_of, widened
-from implanting.methods.method import Queries, counted, in_views, named
 from implanting.runtime import Stream, generator_of
 from implanting.supports import Supports
-from implanting.tasks import Tasks
 from implanting.together import FEWEST, tasks_together
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from implanting.config import ImplantConfig
+from implanting.fewshot import Estimate, Result
 from implanting.reproduce.settings import (
     C128F_DC,
     C128F_GAP,
@@ -24,7 +25,6 @@ from implanting.reproduce.settings import (
     paper_implants,
 )
 from implanting.reproduce.tables import PrintedAccuracy
-from implanting.results import Estimate, Result
 
 SHOTS = (1, 5, 10)
 TESTS_OF_DC: tuple[tuple[SupportPooling, QueryPooling], ...] = (("gap", "dense"), ("gmp", "gmp"))

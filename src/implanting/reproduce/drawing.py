@@ -4,9 +4,9 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 
+from implanting.fewshot import Result
 from implanting.reproduce.settings import Setting
 from implanting.reproduce.tables import Cell, Table
-from implanting.results import Result
 
 OURS, PAPER = "tab:blue", "black"
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from implanting.config import PretrainConfig
 from implanting.datasets import ImageSet
+from implanting.fewshot import mean_of
 from implanting.reproduce.data_sets import why_not_the_papers
 from implanting.reproduce.paper import IMPLANT_TASKS
 from implanting.reproduce.settings import Setting, paper_implants
 from implanting.reproduce.tables import Table
 from implanting.reproduce.trials import Trials
-from implanting.results import mean_of
 
 MARK = "†"
 """Stands behind differences to the paper where the experiment is not the paper's."""

@@ -18,10 +18,10 @@ from implanting.base import BaseNetwork
 from implanting.config import TaskConfig
 from implanting.datasets import ImageSet
 from implanting.errors import ConfigError
+from implanting.fewshot import Tasks, draw_tasks
 from implanting.heatmap import similarity_maps
 from implanting.reproduce.figure3_candidates import Candidates, Margins, Seen, see
 from implanting.runtime import Progress, silent
-from implanting.tasks import Tasks, draw_tasks
 
 TASKS = TaskConfig(tasks=20)
 """Tasks whose queries are looked through, unless the caller says otherwise."""

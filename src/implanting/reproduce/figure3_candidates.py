@@ -10,9 +10,8 @@ from implanting.base import BaseNetwork
 from implanting.config import InferenceConfig
 from implanting.datasets import ImageSet
 from implanting.dense_classification import pool, probabilities, prototype_classifier, prototypes, scaled_cosine
-from implanting.methods.by_class_weights import require_class_weights
+from implanting.fewshot import Tasks, require_class_weights
 from implanting.runtime import Progress
-from implanting.tasks import Tasks
 
 Margins = Float[Tensor, " candidate"]
 

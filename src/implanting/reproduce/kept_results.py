@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from implanting.config import TaskConfig, config_from_dict
-from implanting.results import Result
+from implanting.fewshot import Result
 from implanting.runtime import from_rank_zero, rank, write_atomically
 from implanting.version import __version__
 

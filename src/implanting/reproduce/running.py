@@ -6,11 +6,11 @@ from pathlib import Path
 
 from implanting.base import BaseNetwork
 from implanting.comparison import Comparison
+from implanting.fewshot import Result
 from implanting.reproduce.kept_results import KeptResults
 from implanting.reproduce.settings import Setting
 from implanting.reproduce.testing import BaseTests
 from implanting.reproduce.trials import Trials
-from implanting.results import Result
 from implanting.runtime import Progress, silent
 
 

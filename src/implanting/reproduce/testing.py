@@ -6,11 +6,10 @@ from functools import cached_property
 
 from implanting.comparison import Comparison
 from implanting.evaluation import KnownClasses, evaluate_poolings
-from implanting.methods import ImplantMethod
-from implanting.methods.loop import evaluate_tasks
+from implanting.fewshot import Result, evaluate_tasks
+from implanting.methods.by_implants import ImplantMethod
 from implanting.reproduce.settings import Setting
 from implanting.reproduce.trials import Trials
-from implanting.results import Result
 
 
 class BaseTests:

@@ -7,9 +7,9 @@ from functools import cached_property
 from implanting.config import TaskConfig
 from implanting.datasets import ImageSet
 from implanting.errors import ConfigError
+from implanting.fewshot import Tasks, draw_queries, draw_tasks
 from implanting.reproduce.paper import IMPLANT_TASKS
 from implanting.reproduce.settings import Setting
-from implanting.tasks import Tasks, draw_queries, draw_tasks
 
 
 class Trials:

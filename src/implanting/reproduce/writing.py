@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from implanting.fewshot import Estimate, Result
 from implanting.reproduce.claims import Decision
 from implanting.reproduce.settings import Setting
 from implanting.reproduce.tables import Cell, Row, Table
-from implanting.results import Estimate, Result
 
 CLAIM_COLUMNS = ("claim", "paired difference", "paper", "verdict")
 

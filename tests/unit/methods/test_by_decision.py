@@ -3,8 +3,8 @@ from dataclasses import replace
 import torch
 
 from implanting.crossfit import cross_fit, implants_help
-from implanting.methods import DecidedMethod, PrototypeMethod
-from implanting.tasks import draw_tasks
+from implanting.fewshot import PrototypeMethod, draw_tasks
+from implanting.methods.by_decision import DecidedMethod
 from toy_methods import CONFIG, NOVEL, implant_method
 
 MORE_SHOTS = draw_tasks(NOVEL, replace(CONFIG, shot=4))

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 
 from implanting.config import TaskConfig
+from implanting.fewshot import Result
 from implanting.reproduce.claims import CLAIMS, Verdict, decide
 from implanting.reproduce.paper import TABLES
 from implanting.reproduce.settings import RESNET_DC, RESNET_GAP, Setting, paper_implants
 from implanting.reproduce.tables import PrintedAccuracy
-from implanting.results import Result
 
 GAP, DC = Setting(RESNET_GAP, 5, "gap", "gap"), Setting(RESNET_DC, 5, "gap", "dense")
 IMPLANTS = Setting(RESNET_DC, 5, "gap", "dense", implants=paper_implants())

@@ -5,9 +5,9 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from implanting.config import TaskConfig
+from implanting.fewshot import Result
 from implanting.reproduce.drawing import draw_column, draw_table
 from implanting.reproduce.paper import TABLES
-from implanting.results import Result
 
 TABLE = TABLES["table5"]
 

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 from jaxtyping import Int
 from torch import Tensor
 
-from implanting.tasks import Tasks
+from implanting.fewshot.tasks import Tasks
 
 Queries = Int[Tensor, "task group query"]
 """A class for each query; a group is the queries of one class."""

@@ -15,8 +15,8 @@ from implanting.base import BaseNetwork
 from implanting.config import InferenceConfig, Pooling, TaskConfig
 from implanting.datasets import ImageSet
 from implanting.dense_classification import pool, prototype_classifier
+from implanting.fewshot.tasks import draw_tasks
 from implanting.runtime import Progress, silent
-from implanting.tasks import draw_tasks
 
 CANDIDATES = torch.logspace(0, 3, 61)
 """Values of tau that are tried: 1 to 1000, each 12 % above the one before; about its minimum the loss is flat."""

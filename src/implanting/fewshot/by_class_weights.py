@@ -18,8 +18,8 @@ from implanting.dense_classification import (
     scaled_cosine,
 )
 from implanting.errors import ConfigError
-from implanting.methods.method import Queries
-from implanting.tasks import Tasks
+from implanting.fewshot.method import Queries
+from implanting.fewshot.tasks import Tasks
 
 
 def require_class_weights(base: BaseNetwork) -> Float[Tensor, "way weight_dim"]:

@@ -11,9 +11,9 @@ from torch import Tensor
 from implanting.base import BaseNetwork
 from implanting.config import InferenceConfig
 from implanting.dense_classification import PrototypeClassifier, pool, prototype_classifier
-from implanting.gathering import answers_of
-from implanting.methods.method import Queries, in_views, named
-from implanting.tasks import Tasks
+from implanting.fewshot.gathering import answers_of
+from implanting.fewshot.method import Queries, in_views, named
+from implanting.fewshot.tasks import Tasks
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ import torch
 
 from implanting.config import TaskConfig
 from implanting.errors import ConfigError, DataError
-from implanting.tasks import Tasks, draw_queries, draw_tasks, mix
+from implanting.fewshot import Tasks, draw_queries, draw_tasks
+from implanting.fewshot.tasks import mix
 from toys import labelled
 
 TEN_OF_THIRTY = labelled([number % 10 for number in range(300)])

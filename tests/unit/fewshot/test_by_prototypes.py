@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from implanting.dense_classification import PrototypeClassifier, pool
-from implanting.methods import PrototypeMethod
+from implanting.fewshot import PrototypeMethod
 from toy_methods import NOVEL_PHI, NOVEL_TASKS, naive_class
 from toys import seeded
 

@@ -5,7 +5,7 @@ import pytest
 
 from implanting.config import TaskConfig
 from implanting.errors import ConfigError
-from implanting.results import Estimate, Result, mean_of
+from implanting.fewshot import Estimate, Result, mean_of
 
 
 def test_interval_formula():

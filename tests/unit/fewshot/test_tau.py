@@ -8,10 +8,10 @@ from implanting.config import TaskConfig
 from implanting.datasets import ImageSet
 from implanting.dense_classification import PrototypeClassifier
 from implanting.errors import ConfigError
+from implanting.fewshot import draw_tasks, with_tau_from
+from implanting.fewshot.tau import CANDIDATES, choose_tau, cross_entropy, task_cosines
 from implanting.images import Normalisation, Preprocessing
 from implanting.networks.resnet12 import resnet12
-from implanting.scale import CANDIDATES, choose_tau, cross_entropy, task_cosines, with_tau_from
-from implanting.tasks import draw_tasks
 from toys import coloured, labelled, seeded, toy_base
 
 IMAGES = labelled([number % 4 for number in range(32)])

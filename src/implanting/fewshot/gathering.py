@@ -17,8 +17,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from implanting.fewshot.tasks import Tasks
 from implanting.runtime import in_threads
-from implanting.tasks import Tasks
 
 SCORES = 2**18
 """Scores held at once by each thread, 1 MiB."""

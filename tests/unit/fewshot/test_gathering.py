@@ -4,10 +4,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from implanting import gathering
 from implanting.config import TaskConfig
-from implanting.gathering import answers_of, by_image, by_task
-from implanting.tasks import draw_tasks
+from implanting.fewshot import draw_tasks, gathering
+from implanting.fewshot.gathering import answers_of, by_image, by_task
 from toys import labelled, seeded
 
 IMAGES = labelled([0] * 9 + [1, 2, 3] * 12)

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from implanting.calibration import UNKNOWN, Calibration, calibrate, calibration_error, open_set_score
+from implanting.fewshot import UNKNOWN, Calibration, calibrate, calibration_error, open_set_score
 from toys import seeded
 
 

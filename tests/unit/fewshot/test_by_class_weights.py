@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from implanting.dense_classification import PrototypeClassifier, pool
-from implanting.methods import BaseClassMethod, JointMethod
+from implanting.fewshot.by_class_weights import BaseClassMethod, JointMethod
 from toy_methods import BASE, BASE_PHI, BASE_TASKS, NOVEL, NOVEL_PHI, NOVEL_TASKS, WEIGHTS, naive_class
 
 

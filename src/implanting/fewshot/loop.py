@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import torch
 
 from implanting.config import TaskConfig
-from implanting.methods.method import Method, Queries
-from implanting.results import Result
+from implanting.fewshot.method import Method, Queries
+from implanting.fewshot.results import Result
+from implanting.fewshot.tasks import Tasks
 from implanting.runtime import Progress, group, silent, total
-from implanting.tasks import Tasks
 
 USUAL = 5 * (10 + 30)
 """Images of a task, up to which the number of tasks does not depend on them: 5 classes, 10 shots and 30 queries."""

@@ -1,0 +1,45 @@
+"""Few-shot tasks as index tensors, the methods that answer them without training, and the results.
+
+Tasks are drawn once and shared by all methods that are compared. Nothing here trains anything; implants come later.
+"""
+
+from implanting.fewshot.by_class_weights import base_class_method, joint_method, require_class_weights
+from implanting.fewshot.by_prototypes import PrototypeMethod, prototype_method
+from implanting.fewshot.calibration import UNKNOWN, Calibration, calibrate, calibration_error, open_set_score
+from implanting.fewshot.gathering import vectors_are_smaller
+from implanting.fewshot.loop import Counts, evaluate_tasks, room_for, shared
+from implanting.fewshot.method import Method, Queries, counted, in_views, named
+from implanting.fewshot.results import Estimate, Result, mean_of
+from implanting.fewshot.tasks import Tasks, arrays_of, draw_queries, draw_tasks
+from implanting.fewshot.tau import with_tau_from
+
+__all__ = [
+    "UNKNOWN",
+    "Calibration",
+    "Counts",
+    "Estimate",
+    "Method",
+    "PrototypeMethod",
+    "Queries",
+    "Result",
+    "Tasks",
+    "arrays_of",
+    "base_class_method",
+    "calibrate",
+    "calibration_error",
+    "counted",
+    "draw_queries",
+    "draw_tasks",
+    "evaluate_tasks",
+    "in_views",
+    "joint_method",
+    "mean_of",
+    "named",
+    "open_set_score",
+    "prototype_method",
+    "require_class_weights",
+    "room_for",
+    "shared",
+    "vectors_are_smaller",
+    "with_tau_from",
+]
