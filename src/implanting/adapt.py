@@ -24,7 +24,7 @@ from implanting.adamw import AdamW
 from implanting.config import ImplantConfig
 from implanting.dense_classification import pool
 from implanting.errors import ConfigError, DataError
-from implanting.implants import Implants, Maps, new_implants
+from implanting.stream_tmp import Implants, Maps, new_implants
 from implanting.networks import Tail
 from implanting.supports import Supports
 

@@ -18,7 +18,7 @@ from implanting.dense_classification import (
     scaled_cosine,
 )
 from implanting.errors import ConfigError
-from implanting.implants import Implants, joined
+from implanting.stream_tmp import Implants, joined
 from implanting.networks import Tail
 from implanting.runtime import in_threads, shares
 from implanting.supports import BaseMaps, PooledMaps, Supports

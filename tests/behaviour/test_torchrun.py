@@ -12,12 +12,11 @@ from safetensors.torch import load_file
 from commands import implanting, pretrain_command, reproduce_command, same_weights, write_fc100
 from implanting.base import load_base
 from implanting.base.description import weights
-from implanting.batches import batch
 from implanting.datasets import read_dataset
 from implanting.dense_classification import classification_loss
-from implanting.optimisation import schedule
-from implanting.pretraining import inputs
-from implanting.run import prepare
+from implanting.pretraining import batch, prepare
+from implanting.pretraining.optimisation import schedule
+from implanting.pretraining.training import inputs
 
 LAUNCHER = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
 STEPS = 6

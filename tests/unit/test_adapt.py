@@ -16,7 +16,7 @@ from implanting.base import load_base
 from implanting.config import ImplantConfig
 from implanting.dense_classification import PrototypeClassifier
 from implanting.errors import ConfigError, DataError
-from implanting.implants import Implants, new_implants
+from implanting.stream_tmp import Implants, new_implants
 from implanting.networks.resnet12 import c128f, resnet12
 from implanting.supports import Supports
 from toys import coloured, same, seeded, toy_base

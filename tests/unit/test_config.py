@@ -14,7 +14,7 @@ from implanting.config import (
     config_from_dict,
 )
 from implanting.errors import ConfigError
-from implanting.recipes import RECIPES
+from implanting.pretraining import RECIPES
 from toys import tiny_config
 
 

@@ -7,15 +7,12 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from implanting.batches import batch
 from implanting.bench.noise import random_images
 from implanting.bench.timing import best_seconds, on_one_thread
 from implanting.bench.usual_loop import UsualLoop
 from implanting.config import NetworkConfig
 from implanting.datasets import ImageSet
-from implanting.pretraining import train_step
-from implanting.recipes import RECIPES
-from implanting.run import Run, prepare
+from implanting.pretraining import RECIPES, Run, batch, prepare, train_step
 from implanting.runtime import Progress, silent
 
 IMAGES, CLASSES, SIZE = 2_048, 60, 32

@@ -18,7 +18,7 @@ from implanting.config import PretrainConfig
 from implanting.datasets import ImageSet
 from implanting.dense_classification import classification_loss
 from implanting.images import Normalisation
-from implanting.optimisation import MOMENTUM
+from implanting.pretraining import MOMENTUM
 
 
 class TransformedImages(Dataset[tuple[Tensor, int]]):

@@ -17,8 +17,7 @@ from implanting.console import TrainingDisplay, print_json, print_table, say, sh
 from implanting.datasets import BASE_DIGITS, NOVEL_DIGITS, ImageSet, read_digits
 from implanting.evaluation import evaluate
 from implanting.fewshot import Result, mean_of
-from implanting.pretraining import pretrain
-from implanting.recipes import RECIPES
+from implanting.pretraining import RECIPES, pretrain
 from implanting.runtime import choose_device, set_threads
 
 SHOTS = (1, 5, 10)

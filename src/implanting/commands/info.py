@@ -15,7 +15,7 @@ from implanting.commands.parsing import parse
 from implanting.commands.trial import trial
 from implanting.console import describe, print_document, print_table, print_text
 from implanting.errors import ConfigError
-from implanting.recipes import RECIPES
+from implanting.pretraining import RECIPES
 from implanting.runtime import FORMAT, kind_of
 
 

@@ -12,7 +12,7 @@ from implanting.commands.examples import EXAMPLES
 from implanting.config import PretrainConfig
 from implanting.console import print_text
 from implanting.errors import ConfigError
-from implanting.recipes import RECIPES, RecipeName
+from implanting.pretraining import RECIPES, RecipeName
 
 Command = TypeVar("Command")
 

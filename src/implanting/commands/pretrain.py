@@ -18,12 +18,16 @@ from implanting.config import PretrainConfig, RunConfig
 from implanting.console import TrainingDisplay, describe, print_json, print_table, say, show_progress
 from implanting.datasets import ImageSet, read_dataset
 from implanting.errors import SplitMissing
-from implanting.pretraining import pretrain
-from implanting.recipes import RECIPES, RecipeName
-from implanting.run import check_output
+from implanting.pretraining import (
+    RECIPES,
+    RecipeName,
+    TrainingLog,
+    check_output,
+    plot_training,
+    pretrain,
+    why_no_validation,
+)
 from implanting.runtime import choose_device, restarted, set_threads
-from implanting.training_log import TrainingLog, plot_training
-from implanting.validation import why_no_validation
 
 RESULT = ("method", "way", "shot", "mean", "interval", "tasks")
 

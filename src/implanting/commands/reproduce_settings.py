@@ -14,12 +14,12 @@ from implanting.commands.pretrain import read_splits, train
 from implanting.config import DataConfig, ImplantConfig, RecipeChanges, RunConfig, TaskConfig
 from implanting.console import say, show_progress
 from implanting.datasets import ImageSet, check_disjoint, read_dataset
+from implanting.pretraining import FREE
 from implanting.reproduce.bases import PAPER_RECIPES, base_file, base_settings, check_bases, recipe_settings
 from implanting.reproduce.data_sets import paper_data
 from implanting.reproduce.experiment import Material
 from implanting.reproduce.settings import Stage1
 from implanting.reproduce.tables import DataName
-from implanting.run import FREE
 
 
 @dataclass(frozen=True)

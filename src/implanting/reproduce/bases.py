@@ -6,10 +6,9 @@ from pathlib import Path
 from implanting.base import read_base
 from implanting.config import DataConfig, PretrainConfig, RecipeChanges
 from implanting.datasets import ImageSet
-from implanting.recipes import RECIPES, RecipeName
+from implanting.pretraining import RECIPES, RecipeName, check_same
 from implanting.reproduce.settings import Stage1
 from implanting.reproduce.tables import DataName
-from implanting.run import check_same
 
 HOLD_OUT = 100
 """Images of each base class kept for tests on base classes, where the data has no others."""

@@ -3,8 +3,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from implanting.augment import augment, color_jitter, random_crop, random_flip, shrink
 from implanting.config import AugmentConfig
+from implanting.pretraining.augment import augment, color_jitter, random_crop, random_flip, shrink
 from toys import noise, seeded
 
 

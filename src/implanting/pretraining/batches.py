@@ -10,9 +10,9 @@ import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
-from implanting.augment import augment
 from implanting.config import AugmentConfig
 from implanting.datasets import ImageSet
+from implanting.pretraining.augment import augment
 from implanting.runtime import Stream, generator_of
 
 

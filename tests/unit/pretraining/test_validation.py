@@ -4,7 +4,7 @@ import torch
 from implanting.config import InferenceConfig
 from implanting.dense_classification import PrototypeClassifier, prototype_classifier
 from implanting.pretraining import pretrain
-from implanting.validation import one_shot_calibration
+from implanting.pretraining.validation import one_shot_calibration
 from toys import coloured, seeded, tiny_config
 
 

@@ -7,8 +7,14 @@ from torch import Tensor
 from implanting.base import build
 from implanting.config import NetworkConfig
 from implanting.dense_classification import classification_loss
-from implanting.optimisation import build_optimizer, load_optimizer, optimizer_tensors, schedule, total_steps
-from implanting.run import StageOne
+from implanting.pretraining.optimisation import (
+    build_optimizer,
+    load_optimizer,
+    optimizer_tensors,
+    schedule,
+    total_steps,
+)
+from implanting.pretraining.run import StageOne
 from toys import seeded, tiny_config
 
 

@@ -12,8 +12,8 @@ from implanting.base.description import weights
 from implanting.config import DataConfig, PretrainConfig
 from implanting.errors import ConfigError, ImageTooSmall
 from implanting.networks import Network
-from implanting.optimisation import schedule
 from implanting.pretraining import pretrain
+from implanting.pretraining.optimisation import schedule
 from implanting.runtime import read_checkpoint
 from toys import coloured, same, tiny_config
 

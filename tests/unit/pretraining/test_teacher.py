@@ -6,9 +6,9 @@ import torch
 from implanting.base import load_base
 from implanting.config import Pooling
 from implanting.errors import ConfigError
-from implanting.pretraining import pretrain
-from implanting.run import prepare, resume
-from implanting.soft_labels import soft_labels, targets
+from implanting.pretraining import prepare, pretrain
+from implanting.pretraining.run import resume
+from implanting.pretraining.teacher import soft_labels, targets
 from toys import coloured, tiny_config
 
 BASE = coloured(classes=3, per_class=4)

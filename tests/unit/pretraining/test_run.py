@@ -6,8 +6,7 @@ import torch
 from implanting.config import AugmentConfig, DataConfig
 from implanting.errors import ConfigError, DataError
 from implanting.images import Normalisation
-from implanting.run import check_output, prepare
-from implanting.validation import why_no_validation
+from implanting.pretraining import check_output, prepare, why_no_validation
 from toys import coloured, tiny_config
 
 CPU = torch.device("cpu")

@@ -17,16 +17,18 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from implanting.augment import shrink
 from implanting.base import BaseNetwork
-from implanting.batches import batch, batch_indices
 from implanting.config import PretrainConfig
 from implanting.datasets import ImageSet
 from implanting.dense_classification import classification_loss, probabilities
 from implanting.errors import ConfigError
-from implanting.optimisation import schedule
-from implanting.run import Run, StageOne, check_output, prepare
-from implanting.run import resume as resume_run
+from implanting.pretraining.augment import shrink
+from implanting.pretraining.batches import batch, batch_indices
+from implanting.pretraining.optimisation import schedule
+from implanting.pretraining.run import Run, StageOne, check_output, prepare
+from implanting.pretraining.run import resume as resume_run
+from implanting.pretraining.teacher import targets
+from implanting.pretraining.validation import FewShotTest
 from implanting.runtime import (
     Progress,
     choose_device,
@@ -38,8 +40,6 @@ from implanting.runtime import (
     synchronise,
     world_size,
 )
-from implanting.soft_labels import targets
-from implanting.validation import FewShotTest
 
 Observer = Callable[[Mapping[str, Any]], None]
 """Told of a run's events: mappings with `event` (started, step, validation, stopped, finished) and its figures."""

@@ -3,7 +3,8 @@ import json
 import pytest
 from PIL import Image
 
-from implanting.training_log import TrainingLog, plot_training, read_log
+from implanting.pretraining import TrainingLog, plot_training
+from implanting.pretraining.training_log import read_log
 
 
 def step(number: int) -> dict:

@@ -19,10 +19,10 @@ from implanting.dense_classification import CosineClassifier
 from implanting.errors import ConfigError
 from implanting.images import Normalisation
 from implanting.networks import Network
-from implanting.optimisation import build_optimizer, load_optimizer, optimizer_tensors, total_steps
+from implanting.pretraining.optimisation import build_optimizer, load_optimizer, optimizer_tensors, total_steps
+from implanting.pretraining.teacher import soft_labels
+from implanting.pretraining.validation import FewShotTest, few_shot_test
 from implanting.runtime import Progress, check_destination, from_rank_zero, rank, silent, world_size
-from implanting.soft_labels import soft_labels
-from implanting.validation import FewShotTest, few_shot_test
 from implanting.version import __version__
 
 

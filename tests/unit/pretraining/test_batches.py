@@ -1,7 +1,8 @@
 import torch
 
-from implanting.batches import batch, batch_indices
 from implanting.config import AugmentConfig
+from implanting.pretraining import batch
+from implanting.pretraining.batches import batch_indices
 from toys import coloured
 
 PLAIN = AugmentConfig(crop_padding=0, flip=False)

@@ -1,5 +1,5 @@
 from implanting.config import PretrainConfig
-from implanting.recipes import RECIPES
+from implanting.pretraining import RECIPES
 
 
 def stated_by_the_paper(config: PretrainConfig) -> tuple:
