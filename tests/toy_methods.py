@@ -5,11 +5,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from implanting.activations import Activations
 from implanting.config import TaskConfig
 from implanting.dense_classification import pool, probabilities, scaled_cosine
 from implanting.fewshot import draw_tasks
-from implanting.methods.by_implants import ImplantMethod
+from implanting.implants import Activations, ImplantMethod
 from toy_tasks import CONFIG as CONFIG_OF_IMPLANTS
 from toy_tasks import SIZES, fitting
 from toys import labelled, seeded

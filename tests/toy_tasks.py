@@ -5,9 +5,8 @@ from torch import Tensor
 
 from implanting.config import ImplantConfig
 from implanting.dense_classification import PrototypeClassifier
-from implanting.fitting import Fitting
+from implanting.implants import Fitting, Supports
 from implanting.networks.resnet12 import resnet12
-from implanting.supports import Supports
 from toys import seeded
 
 TAIL, SIZES = resnet12(1).tail, ((4, 4),) * 3

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from implanting.config import ImplantConfig
 from implanting.dense_classification import pool, scaled_cosine
-from implanting.stream_tmp import Implant, Implants
+from implanting.implants import Implant, Implants
 
 Statistics = list[tuple[Tensor, Tensor]]
 """Mean and variance of each batch norm, in the order in which they are met."""

@@ -22,9 +22,9 @@ from implanting.config import ClassifierConfig, ImplantConfig, InferenceConfig, 
 from implanting.errors import CheckpointError, ConfigError, DataError, ImplantsKept
 from implanting.explaining import explain
 from implanting.fewshot import open_set_score
-from implanting.fitting import fitting_of
 from implanting.heatmap import Explanation, MapKind
 from implanting.images import Failure, ImageSource, list_sources
+from implanting.implants import fitting_of
 from implanting.labels import Labels, as_labels, class_numbers, is_like
 from implanting.learning import learn
 from implanting.reading import BATCH, decoded, suited_size

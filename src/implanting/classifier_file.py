@@ -18,8 +18,7 @@ from implanting.base import BaseNetwork, base_document, base_from_document, load
 from implanting.dense_classification import PrototypeClassifier
 from implanting.errors import CheckpointError, ConfigError, ImplantingError
 from implanting.fewshot import Calibration
-from implanting.fitting import Fitted
-from implanting.stream_tmp import implant_tensors, implants_from_tensors
+from implanting.implants import Fitted, implant_tensors, implants_from_tensors
 from implanting.learning import Learned
 from implanting.runtime import choose_device, part, prefixed, read_checkpoint, write_checkpoint
 from implanting.version import __version__

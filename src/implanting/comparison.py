@@ -12,16 +12,20 @@ from pathlib import Path
 from jaxtyping import Float
 from torch import Tensor
 
-from implanting.activation_cache import DESCRIPTION
-from implanting.activations import Activations, compute_activations, embed_together
 from implanting.base import BaseNetwork
 from implanting.config import ImplantConfig, InferenceConfig
 from implanting.datasets import ImageSet, add_views
 from implanting.errors import ConfigError
 from implanting.fewshot import Method, prototype_method
-from implanting.fitting import fitting_of
-from implanting.methods.by_decision import DecidedMethod
-from implanting.methods.by_implants import implant_method
+from implanting.implants import (
+    DESCRIPTION,
+    Activations,
+    DecidedMethod,
+    compute_activations,
+    embed_together,
+    fitting_of,
+    implant_method,
+)
 from implanting.runtime import Progress, silent
 
 

@@ -7,7 +7,6 @@ from typing import Literal, get_args
 from jaxtyping import Float
 from torch import Tensor
 
-from implanting.activations import embed_together
 from implanting.base import BaseNetwork
 from implanting.comparison import Approach, Comparison, require_fit
 from implanting.config import ImplantConfig, InferenceConfig, TaskConfig, require
@@ -25,7 +24,7 @@ from implanting.fewshot import (
     require_class_weights,
     shared,
 )
-from implanting.methods.by_implants import ImplantMethod
+from implanting.implants import ImplantMethod, embed_together
 from implanting.runtime import Progress, silent
 
 Classes = Literal["novel", "base", "both"]

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from implanting.dense_classification import locations, scaled_cosine
 from implanting.errors import ConfigError
 from implanting.fewshot import open_set_score
-from implanting.stream_tmp import EPSILON, Implant, Implants, activate
+from implanting.implants import EPSILON, Implant, Implants, activate
 from implanting.learning import Learned
 from implanting.networks import folded
 

@@ -13,15 +13,12 @@ import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
-from implanting.activations import encode
 from implanting.base import BaseNetwork
-from implanting.crossfit import cross_fit
 from implanting.datasets import views_of
 from implanting.dense_classification import pool, probabilities, scaled_cosine
 from implanting.fewshot import UNKNOWN, Calibration, calibrate, open_set_score
-from implanting.fitting import Fitted, Fitting, widened
+from implanting.implants import Fitted, Fitting, Supports, cross_fit, encode, widened
 from implanting.runtime import Stream, generator_of
-from implanting.supports import Supports
 
 Images = UInt8[Tensor, "image height width 3"]
 

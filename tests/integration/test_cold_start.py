@@ -38,6 +38,6 @@ def test_learning_and_predicting_load_nothing_needless(photos: Path, base_file: 
     settings = ["--base", str(base_file), "--implants", "True", "--out", out]
     fitting = modules_of("fit", str(photos), *settings)
     predicting = modules_of("predict", out, str(photos / "0"))
-    assert {"torch", "implanting.adapt"} <= fitting & predicting  # the list is of what was loaded
+    assert {"torch", "implanting.implants.adaptation"} <= fitting & predicting  # the list is of what was loaded
     assert NEEDLESS & fitting == set()
     assert NEEDLESS & predicting == set()

@@ -5,14 +5,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from implanting.activations import Activations, compute_activations
 from implanting.comparison import Approach, Comparison
 from implanting.config import ImplantConfig, InferenceConfig
 from implanting.datasets import add_views
 from implanting.errors import ConfigError, DataError
 from implanting.fewshot import PrototypeMethod
-from implanting.methods.by_decision import DecidedMethod
-from implanting.methods.by_implants import ImplantMethod
+from implanting.implants import Activations, DecidedMethod, ImplantMethod, compute_activations
 from toys import coloured, toy_base
 
 BASE, IMAGES = toy_base(size=32), coloured(classes=3, per_class=4, size=32)

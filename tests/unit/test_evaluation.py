@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from implanting.activations import compute_activations
 from implanting.config import ImplantConfig, InferenceConfig, TaskConfig
 from implanting.dense_classification import PrototypeClassifier
 from implanting.errors import ConfigError
@@ -17,7 +16,7 @@ from implanting.fewshot import (
     evaluate_tasks,
     joint_method,
 )
-from implanting.methods.by_implants import implant_method
+from implanting.implants import compute_activations, implant_method
 from toys import coloured, seeded, toy_base
 
 

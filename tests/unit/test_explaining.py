@@ -8,8 +8,8 @@ from implanting.base import BaseNetwork
 from implanting.config import ImplantConfig, InferenceConfig
 from implanting.errors import ConfigError
 from implanting.explaining import explain
-from implanting.fitting import fitting_of
 from implanting.images import load
+from implanting.implants import fitting_of
 from implanting.learning import Learned, learn
 from toys import coloured, noise, toy_base
 

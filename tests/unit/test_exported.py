@@ -8,7 +8,8 @@ from implanting.config import NetworkConfig
 from implanting.errors import ConfigError
 from implanting.estimator import FewShotClassifier
 from implanting.exported import ExportedClassifier, ImplantConvolutions
-from implanting.stream_tmp import Implants, new_implants
+from implanting.implants import Implants
+from implanting.implants.stream import new_implants
 from implanting.networks import ImplantedLayer, Tail
 from toys import coloured, noise, seeded, toy_base
 

@@ -7,13 +7,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from implanting.activations import compute_activations, encode
 from implanting.base import BaseNetwork, load_base
 from implanting.config import ImplantConfig, InferenceConfig
 from implanting.datasets.views import view_of
 from implanting.dense_classification import PrototypeClassifier, pool
 from implanting.fewshot import UNKNOWN, Calibration, Tasks
-from implanting.fitting import fitting_of
+from implanting.implants import ImplantMethod, compute_activations, encode, fitting_of
 from implanting.learning import (
     CALIBRATED,
     Learned,
@@ -23,7 +22,6 @@ from implanting.learning import (
     left_out_cosines,
     usual_calibration,
 )
-from implanting.methods.by_implants import ImplantMethod
 from toys import coloured, toy_base
 
 SHADES = coloured(classes=4, per_class=6, size=32, seed=1, prefix="shade")

@@ -13,10 +13,9 @@ from implanting.bench.noise import fresh_network
 from implanting.bench.timing import FACTOR, MATRIX, Work, best_seconds, growth, on_one_thread
 from implanting.config import ImplantConfig, NetworkConfig
 from implanting.dense_classification import PrototypeClassifier
-from implanting.fitting import Fitting
+from implanting.implants import Fitting, Supports
 from implanting.networks import Network, Sizes, Tail
 from implanting.runtime import Progress, Stream, generator_of, silent
-from implanting.supports import Supports
 
 WAY, SHOT = 5, 5
 

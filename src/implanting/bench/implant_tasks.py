@@ -2,15 +2,12 @@
 
 import torch
 
-from implanting.activations import Activations
 from implanting.bench.noise import fresh_network, random_images
 from implanting.config import ImplantConfig, NetworkConfig, TaskConfig
 from implanting.dense_classification import PrototypeClassifier
 from implanting.fewshot import draw_tasks, evaluate_tasks
-from implanting.fitting import Fitting
-from implanting.methods.by_implants import ImplantMethod
+from implanting.implants import Activations, Fitting, ImplantMethod, tasks_together
 from implanting.networks import Network
-from implanting.together import tasks_together
 
 CLASSES = 20
 NOISE = 64

@@ -24,8 +24,8 @@ from implanting.classifier import ImageClassifier
 from implanting.config import NetworkConfig
 from implanting.dense_classification import PrototypeClassifier, locations
 from implanting.fewshot import UNKNOWN
-from implanting.fitting import Fitted
 from implanting.images import ImageSource, Normalisation, Preprocessing, decode, resize
+from implanting.implants import Fitted
 from implanting.learning import Learned
 from implanting.onnx_file import EXPORTER, RUNTIME, installed, onnx_bytes, open_session, run
 from implanting.reading import decoded

@@ -7,7 +7,7 @@ from functools import cached_property
 from implanting.comparison import Comparison
 from implanting.evaluation import KnownClasses, evaluate_poolings
 from implanting.fewshot import Result, evaluate_tasks
-from implanting.methods.by_implants import ImplantMethod
+from implanting.implants import ImplantMethod
 from implanting.reproduce.settings import Setting
 from implanting.reproduce.trials import Trials
 

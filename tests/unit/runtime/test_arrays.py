@@ -8,10 +8,10 @@ import pytest
 import torch
 
 import commands
-from implanting.activations import compute_activations, embed_together
 from implanting.base import load_base
 from implanting.datasets import ImageSet
 from implanting.errors import DataError
+from implanting.implants import compute_activations, embed_together
 from implanting.runtime import kept_arrays
 from implanting.runtime.arrays import size_in_words
 from toys import noise

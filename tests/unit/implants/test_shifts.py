@@ -5,8 +5,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from implanting.implants.shifts import sum_of_shifts
 from implanting.networks import strided
-from implanting.shifts import sum_of_shifts
 from toys import seeded
 from twins import as_images, as_kernel
 

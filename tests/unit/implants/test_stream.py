@@ -5,7 +5,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from implanting.stream_tmp import Implants, new_implants
+from implanting.implants import Implants
+from implanting.implants.stream import new_implants
 from implanting.networks import EfficientNetLite0, Sizes, Tail, strided
 from implanting.networks.resnet12 import c128f, resnet12
 from toys import seeded

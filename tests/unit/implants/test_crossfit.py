@@ -7,10 +7,9 @@ import torch
 from torch import Tensor
 
 from implanting.config import ImplantConfig
-from implanting.crossfit import HeldOut, Scores, alike, cross_fit, deal, implants_help
 from implanting.errors import DataError
-from implanting.fitting import Fitting
-from implanting.supports import Supports
+from implanting.implants import Fitting, Supports, cross_fit
+from implanting.implants.crossfit import HeldOut, Scores, alike, deal, implants_help
 from toy_tasks import CONFIG, drawn, fitting, generators
 
 UNEVEN = torch.tensor([1, 0, 2, 0, 1, 3, 1, 0, 1])

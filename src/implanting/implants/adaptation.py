@@ -20,13 +20,13 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
-from implanting.adamw import AdamW
 from implanting.config import ImplantConfig
 from implanting.dense_classification import pool
 from implanting.errors import ConfigError, DataError
-from implanting.stream_tmp import Implants, Maps, new_implants
+from implanting.implants.adamw import AdamW
+from implanting.implants.stream import Implants, Maps, new_implants
+from implanting.implants.supports import Supports
 from implanting.networks import Tail
-from implanting.supports import Supports
 
 
 @dataclass(frozen=True)

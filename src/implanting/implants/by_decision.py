@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import torch
 
-from implanting.crossfit import cross_fit, implants_help
 from implanting.fewshot import Queries, Tasks, named, room_for
-from implanting.methods.by_implants import ImplantMethod
+from implanting.implants.by_implants import ImplantMethod
+from implanting.implants.crossfit import cross_fit, implants_help
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from commands import ENVIRONMENT
-from implanting.activations import compute_activations
-from implanting.adapt import adapt, inner_products, leave_one_out_loss, leave_one_out_scores
 from implanting.base import load_base
 from implanting.config import ImplantConfig
 from implanting.dense_classification import PrototypeClassifier
 from implanting.errors import ConfigError, DataError
-from implanting.stream_tmp import Implants, new_implants
+from implanting.implants import Implants, Supports, compute_activations
+from implanting.implants.adaptation import adapt, inner_products, leave_one_out_loss, leave_one_out_scores
+from implanting.implants.stream import new_implants
 from implanting.networks.resnet12 import c128f, resnet12
-from implanting.supports import Supports
 from toys import coloured, same, seeded, toy_base
 from twins import naive_adapt, naive_implants, naive_loss, naive_scores
 

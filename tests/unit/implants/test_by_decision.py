@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import torch
 
-from implanting.crossfit import cross_fit, implants_help
 from implanting.fewshot import PrototypeMethod, draw_tasks
-from implanting.methods.by_decision import DecidedMethod
+from implanting.implants import DecidedMethod, cross_fit
+from implanting.implants.crossfit import implants_help
 from toy_methods import CONFIG, NOVEL, implant_method
 
 MORE_SHOTS = draw_tasks(NOVEL, replace(CONFIG, shot=4))

@@ -21,9 +21,9 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Generator, Tensor
 
+from implanting.implants.shifts import sum_of_shifts
+from implanting.implants.supports import BaseMaps, PooledMaps
 from implanting.networks import Activation, ImplantedLayer, Sizes, Tail, strided
-from implanting.shifts import sum_of_shifts
-from implanting.supports import BaseMaps, PooledMaps
 
 EPSILON = 1e-5
 """Added to variances in batch norm, as PyTorch does."""

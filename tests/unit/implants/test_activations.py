@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from implanting.activation_cache import DESCRIPTION
-from implanting.activations import Activations, compute_activations
 from implanting.config import NetworkConfig
 from implanting.datasets import ImageSet, add_views
 from implanting.dense_classification import locations
 from implanting.errors import DataError
+from implanting.implants import DESCRIPTION, Activations, compute_activations
 from toys import noise, toy_base
 
 

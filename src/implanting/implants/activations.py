@@ -15,11 +15,11 @@ import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
-from implanting.activation_cache import DESCRIPTION, describe, read_cache
 from implanting.base import BaseNetwork, embed_batch, through
 from implanting.config import MEMORY_BUDGET
 from implanting.datasets import ImageSet
 from implanting.dense_classification import locations
+from implanting.implants.cache import DESCRIPTION, describe, read_cache
 from implanting.networks import Sizes
 from implanting.runtime import (
     Progress,

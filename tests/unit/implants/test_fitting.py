@@ -7,11 +7,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from implanting.adapt import adapt, inner_products, leave_one_out_loss, leave_one_out_scores, queries_of
 from implanting.dense_classification import pool, scaled_cosine
 from implanting.errors import DataError
-from implanting.stream_tmp import implant_tensors, new_implants
-from implanting.supports import Supports
+from implanting.implants import Supports, implant_tensors
+from implanting.implants.adaptation import adapt, inner_products, leave_one_out_loss, leave_one_out_scores, queries_of
+from implanting.implants.stream import new_implants
 from toy_tasks import CONFIG, SIZES, TAIL, drawn, fitting, generators
 from twins import naive_adapt, naive_implants, naive_loss, naive_scores
 

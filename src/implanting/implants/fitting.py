@@ -7,7 +7,6 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
-from implanting.adapt import adapt
 from implanting.base import BaseNetwork
 from implanting.config import ImplantConfig, InferenceConfig
 from implanting.dense_classification import (
@@ -18,10 +17,11 @@ from implanting.dense_classification import (
     scaled_cosine,
 )
 from implanting.errors import ConfigError
-from implanting.stream_tmp import Implants, joined
+from implanting.implants.adaptation import adapt
+from implanting.implants.stream import Implants, joined
+from implanting.implants.supports import BaseMaps, PooledMaps, Supports
 from implanting.networks import Tail
 from implanting.runtime import in_threads, shares
-from implanting.supports import BaseMaps, PooledMaps, Supports
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,21 @@ from dataclasses import dataclass
 import torch
 from torch import Generator
 
-from implanting.activations import Activations
 from implanting.base import BaseNetwork
 from implanting.config import ImplantConfig, InferenceConfig
 from implanting.datasets import rows_of
 from implanting.dense_classification import PrototypeClassifier, probabilities
 from implanting.fewshot import Queries, Tasks, counted, in_views, named
-from implanting.fitting import Fitting, fitting_of, widened
+from implanting.implants.activations import Activations
+from implanting.implants.fitting import Fitting, fitting_of, widened
+from implanting.implants.supports import Supports
 from implanting.runtime import Stream, generator_of
-from implanting.supports import Supports
-from implanting.together import FEWEST, tasks_together
+
+FEWEST, MOST = 8, 64
+"""Tasks, or folds of tasks, that are adapted together where maps are large, and where they are small."""
+
+TOGETHER = FEWEST * 16 * 1280
+"""Numbers read of an image times tasks: the fewest tasks at width 64 and 32 px, more where tasks are small."""
 
 
 @dataclass(frozen=True)
@@ -63,3 +68,9 @@ def implant_method(
     """Implants with the fixed tau of stage 2, from the activations of all the views that are read."""
     together = tasks_together(activations, config.adapt_views)
     return ImplantMethod(activations, fitting_of(base, pooling, config), seed, together)
+
+
+def tasks_together(activations: Activations, views: int) -> int:
+    """How many tasks to adapt together, when each support is seen in some views."""
+    numbers = views * sum(maps.shape[1] * maps.shape[2] for maps in activations.base_maps)
+    return max(1, FEWEST // views, min(MOST, TOGETHER // numbers))

@@ -1,6 +1,6 @@
 import torch
 
-from implanting.adamw import AdamW
+from implanting.implants.adamw import AdamW
 from toys import seeded
 
 SHAPES = [(3, 4, 9), (3, 1, 1, 2), (1,)]

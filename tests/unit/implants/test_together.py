@@ -1,9 +1,8 @@
 import pytest
 import torch
 
-from implanting.activations import Activations
 from implanting.fewshot import room_for
-from implanting.together import tasks_together
+from implanting.implants import Activations, tasks_together
 
 
 @pytest.mark.parametrize(

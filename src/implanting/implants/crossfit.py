@@ -14,9 +14,9 @@ from torch import Generator, Tensor
 from implanting.config import ImplantConfig
 from implanting.dense_classification import probabilities
 from implanting.errors import DataError
-from implanting.fitting import Fitted, Fitting
-from implanting.supports import Supports
-from implanting.together import FEWEST
+from implanting.implants.by_implants import FEWEST
+from implanting.implants.fitting import Fitted, Fitting
+from implanting.implants.supports import Supports
 
 NEVER = -1
 """The fold of an image that is never held out: its class has no other."""

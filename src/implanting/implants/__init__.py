@@ -1,0 +1,38 @@
+"""Stage 2: implants, new channels beside the frozen last block, trained on leave-one-out subtasks of a task's supports.
+
+The frozen network runs once per image; its activations are kept, and every task reads them. Tasks are the first axis of
+every tensor: a user's classifier is a batch of one task.
+"""
+
+from implanting.implants.activations import Activations, compute_activations, embed_together, encode
+from implanting.implants.by_decision import DecidedMethod
+from implanting.implants.by_implants import ImplantMethod, implant_method, tasks_together
+from implanting.implants.cache import DESCRIPTION
+from implanting.implants.crossfit import cross_fit
+from implanting.implants.fitting import Fitted, Fitting, fitting_of, widened
+from implanting.implants.stream import EPSILON, Implant, Implants, activate, implant_tensors, implants_from_tensors
+from implanting.implants.supports import Supports
+
+__all__ = [
+    "DESCRIPTION",
+    "EPSILON",
+    "Activations",
+    "DecidedMethod",
+    "Fitted",
+    "Fitting",
+    "Implant",
+    "ImplantMethod",
+    "Implants",
+    "Supports",
+    "activate",
+    "compute_activations",
+    "cross_fit",
+    "embed_together",
+    "encode",
+    "fitting_of",
+    "implant_method",
+    "implant_tensors",
+    "implants_from_tensors",
+    "tasks_together",
+    "widened",
+]
