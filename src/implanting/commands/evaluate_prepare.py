@@ -8,14 +8,12 @@ import numpy as np
 
 from implanting.base import BaseNetwork
 from implanting.commands.evaluate_settings import Evaluate
-from implanting.comparison import Approach, Comparison
 from implanting.config import TaskConfig
 from implanting.console import show_progress
 from implanting.datasets import ImageSet, read_dataset
 from implanting.errors import ConfigError
-from implanting.evaluation import KnownClasses
+from implanting.evaluation import EXTRA_SPLIT, Approach, Comparison, KnownClasses, held_out_images
 from implanting.fewshot import Result, Tasks, arrays_of, draw_tasks, evaluate_tasks
-from implanting.held_out import EXTRA_SPLIT, held_out_images
 
 Cell = tuple[Tasks, TaskConfig]
 

@@ -14,8 +14,8 @@ from implanting.config import ImplantConfig, TaskConfig
 from implanting.console import print_document, print_table, result_document, say, show_progress
 from implanting.datasets import ImageSet
 from implanting.errors import ConfigError
+from implanting.evaluation import extra_images
 from implanting.fewshot import draw_tasks
-from implanting.held_out import extra_images
 from implanting.reproduce.experiment import Material, held_out_note
 from implanting.reproduce.figure3 import TASKS, Example, Figure3, Sight, figure3
 from implanting.reproduce.figure3_drawing import write_figure3

@@ -11,8 +11,8 @@ from implanting.commands.reproduce_settings import Reproduce, base_of, check_out
 from implanting.config import ImplantConfig, TaskConfig
 from implanting.console import print_document, print_table, result_document, say, show_progress
 from implanting.datasets import ImageSet
+from implanting.evaluation import extra_images
 from implanting.fewshot import Result
-from implanting.held_out import extra_images
 from implanting.reproduce.bases import HOLD_OUT
 from implanting.reproduce.claims import decide
 from implanting.reproduce.drawing import draw_table

@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
 
 from implanting.base import BaseNetwork
-from implanting.comparison import Comparison
+from implanting.evaluation import Comparison
 from implanting.fewshot import Result
 from implanting.reproduce.kept_results import KeptResults
 from implanting.reproduce.settings import Setting

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from implanting.comparison import Approach
 from implanting.config import ImplantConfig, InferenceConfig, NetworkName
+from implanting.evaluation import Approach
 
 SupportPooling = Literal["gap", "gmp"]
 QueryPooling = Literal["gap", "gmp", "dense"]

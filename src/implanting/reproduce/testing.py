@@ -4,8 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from functools import cached_property
 
-from implanting.comparison import Comparison
-from implanting.evaluation import KnownClasses, evaluate_poolings
+from implanting.evaluation import Comparison, KnownClasses, evaluate_poolings
 from implanting.fewshot import Result, evaluate_tasks
 from implanting.implants import ImplantMethod
 from implanting.reproduce.settings import Setting

@@ -8,10 +8,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from implanting.base import BaseNetwork
-from implanting.comparison import Approach, Comparison, require_fit
 from implanting.config import ImplantConfig, InferenceConfig, TaskConfig, require
 from implanting.datasets import ImageSet
 from implanting.errors import ConfigError
+from implanting.evaluation.comparison import Approach, Comparison, require_fit
 from implanting.fewshot import (
     Counts,
     Result,

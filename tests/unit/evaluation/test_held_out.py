@@ -4,7 +4,7 @@ import pytest
 
 from implanting.datasets import ImageSet
 from implanting.errors import ConfigError, SplitMissing
-from implanting.held_out import extra_images, held_out_images
+from implanting.evaluation import extra_images, held_out_images
 from toys import coloured, toy_base
 
 TRAINED, EXTRA = coloured(), coloured(seed=1)

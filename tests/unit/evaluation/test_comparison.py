@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from implanting.comparison import Approach, Comparison
 from implanting.config import ImplantConfig, InferenceConfig
 from implanting.datasets import add_views
 from implanting.errors import ConfigError, DataError
+from implanting.evaluation import Approach, Comparison
 from implanting.fewshot import PrototypeMethod
 from implanting.implants import Activations, DecidedMethod, ImplantMethod, compute_activations
 from toys import coloured, toy_base
@@ -66,7 +66,7 @@ def test_all_approaches_read_one_pass_each_as_many_views_as_it_needs(monkeypatch
         passes.append(len(image_set))
         return compute_activations(base, image_set, **how)
 
-    monkeypatch.setattr("implanting.comparison.compute_activations", counted)
+    monkeypatch.setattr("implanting.evaluation.comparison.compute_activations", counted)
     monkeypatch.setattr(BASE, "embed", lambda *_: pytest.fail("a second pass"))
     prototypes, averaged = Approach(PLAIN), Approach(InferenceConfig(support_views=2))
     implants, decided = (
@@ -91,14 +91,16 @@ def test_all_approaches_read_one_pass_each_as_many_views_as_it_needs(monkeypatch
 
 
 def test_prototypes_alone_need_no_maps(monkeypatch):
-    monkeypatch.setattr("implanting.comparison.compute_activations", lambda *_, **__: pytest.fail("maps"))
+    monkeypatch.setattr("implanting.evaluation.comparison.compute_activations", lambda *_, **__: pytest.fail("maps"))
     averaged = Approach(InferenceConfig(support_views=2))
     method = Comparison(BASE, IMAGES, [Approach(PLAIN), averaged], seed=0).method(averaged)
     assert torch.equal(method.phi, BASE.embed(add_views(IMAGES, 2).images))
 
 
 def test_implants_refuse_a_base_trained_with_flatten_before_anything_is_computed(monkeypatch):
-    monkeypatch.setattr("implanting.comparison.compute_activations", lambda *_, **__: pytest.fail("computed"))
+    monkeypatch.setattr(
+        "implanting.evaluation.comparison.compute_activations", lambda *_, **__: pytest.fail("computed")
+    )
     with pytest.raises(ConfigError, match="flatten"):
         Comparison(toy_base(size=32, pooling="flatten"), IMAGES, [Approach(PLAIN), Approach(PLAIN, ALWAYS)], seed=0)
 
