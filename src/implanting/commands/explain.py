@@ -11,8 +11,7 @@ from implanting.classifier import ImageClassifier
 from implanting.commands.parsing import parse
 from implanting.config import RunConfig, require
 from implanting.console import print_text
-from implanting.heatmap import MapKind
-from implanting.heatmap.saving import picture_format
+from implanting.heatmap import MapKind, picture_format
 from implanting.labels import from_text
 from implanting.runtime import set_threads
 

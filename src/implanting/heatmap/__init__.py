@@ -1,22 +1,46 @@
-"""Per-location class scores -> a heat map laid over the image."""
+"""Where an image looks like a class: scores per location, laid over the image, as pictures.
+
+It draws what it is given. Which classifier the scores come from, this room does not know.
+"""
 
 from implanting.heatmap.explanation import Explanation
-from implanting.heatmap.layout import percent
+from implanting.heatmap.layout import (
+    DPI,
+    GAP,
+    LETTER,
+    LINE,
+    NARROWEST,
+    SMALL,
+    Panel,
+    draw_row,
+    percent,
+    picture_format,
+    row_size,
+    save_figure,
+)
 from implanting.heatmap.maps import SCALE_LABELS, MapKind, similarity_maps, softmax_maps
 from implanting.heatmap.overlay import Box, Limits, centre_square, fit, overlay, scale_colours
-from implanting.heatmap.saving import picture_format, save_figure
 
 __all__ = [
+    "DPI",
+    "GAP",
+    "LETTER",
+    "LINE",
+    "NARROWEST",
     "SCALE_LABELS",
+    "SMALL",
     "Box",
     "Explanation",
     "Limits",
     "MapKind",
+    "Panel",
     "centre_square",
+    "draw_row",
     "fit",
     "overlay",
     "percent",
     "picture_format",
+    "row_size",
     "save_figure",
     "scale_colours",
     "similarity_maps",

@@ -10,10 +10,9 @@ import numpy as np
 from jaxtyping import Float, Int, UInt8
 
 from implanting.errors import ConfigError
-from implanting.heatmap.layout import DPI, PICTURE, Panel, percent, row_figure
+from implanting.heatmap.layout import DPI, PICTURE, Panel, encoded, percent, row_figure, save_figure
 from implanting.heatmap.maps import SCALE_LABELS, MapKind
 from implanting.heatmap.overlay import Box, Limits, fit, overlay
-from implanting.heatmap.saving import encoded, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,8 +6,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from implanting.heatmap import SCALE_LABELS, Limits, fit, overlay, save_figure
-from implanting.heatmap.layout import DPI, GAP, LETTER, LINE, NARROWEST, SMALL, Panel, draw_row, percent, row_size
+from implanting.heatmap import (
+    DPI,
+    GAP,
+    LETTER,
+    LINE,
+    NARROWEST,
+    SCALE_LABELS,
+    SMALL,
+    Limits,
+    Panel,
+    draw_row,
+    fit,
+    overlay,
+    percent,
+    row_size,
+    save_figure,
+)
 from implanting.reproduce.figure3 import EXAMPLES, Example, Figure3, Sight
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ import sys
 import numpy as np
 import pytest
 
-from implanting.heatmap import Limits, percent
-from implanting.heatmap.layout import Panel, row_figure
+from implanting.heatmap import Limits, Panel, percent
+from implanting.heatmap.layout import row_figure
 
 
 @pytest.mark.parametrize(
