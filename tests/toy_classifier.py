@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from implanting.estimator import FewShotClassifier
-from implanting.labels import Labels
+from implanting.classifier.estimator import FewShotClassifier
+from implanting.classifier.labels import Labels
 from toys import coloured
 
 SHADES = coloured(classes=4, per_class=6, size=32, seed=1, prefix="shade")

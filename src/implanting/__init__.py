@@ -11,8 +11,8 @@ from implanting.version import __version__
 
 if TYPE_CHECKING:
     from implanting.base import BaseNetwork, load_base
+    from implanting.classifier.estimator import FewShotClassifier
     from implanting.datasets import ImageSet, read_dataset
-    from implanting.estimator import FewShotClassifier
     from implanting.evaluation import evaluate
     from implanting.fewshot import Result, with_tau_from
     from implanting.images import Normalisation, Preprocessing, read_folder
@@ -38,18 +38,18 @@ __all__ = [
 
 _HOMES = {
     "BaseNetwork": "base",
-    "FewShotClassifier": "estimator",
+    "FewShotClassifier": "classifier.estimator",
     "ImageSet": "datasets",
-    "ImplantedModule": "own_module",
+    "ImplantedModule": "networks",
     "Normalisation": "images",
     "Preprocessing": "images",
-    "Result": "results",
+    "Result": "fewshot",
     "evaluate": "evaluation",
-    "load_base": "base_file",
+    "load_base": "base",
     "pretrain": "pretraining",
     "read_dataset": "datasets",
     "read_folder": "images",
-    "with_tau_from": "scale",
+    "with_tau_from": "fewshot",
 }
 
 

@@ -11,11 +11,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from implanting.classifier import Learned
 from implanting.dense_classification import locations, scaled_cosine
 from implanting.errors import ConfigError
 from implanting.fewshot import open_set_score
 from implanting.implants import EPSILON, Implant, Implants, activate
-from implanting.learning import Learned
 from implanting.networks import folded
 
 

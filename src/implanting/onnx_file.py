@@ -18,8 +18,7 @@ import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
 
-from implanting.classifier import ImageClassifier
-from implanting.classifier_file import plain_labels
+from implanting.classifier import ImageClassifier, plain_labels
 from implanting.errors import ExportError, MissingExtra
 from implanting.exported import ExportedClassifier
 from implanting.images import RESIZING

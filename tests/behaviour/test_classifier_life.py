@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 from commands import ENVIRONMENT
+from implanting.classifier.estimator import FewShotClassifier
 from implanting.errors import ImplantsKept
-from implanting.estimator import FewShotClassifier
 from implanting.images import read_folder
 from toys import coloured, noise
 

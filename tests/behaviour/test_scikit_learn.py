@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.validation import validate_data
 
 from implanting.base import BaseNetwork
-from implanting.estimator import FewShotClassifier
+from implanting.classifier.estimator import FewShotClassifier
 from implanting.runtime import Progress
 from toys import coloured
 

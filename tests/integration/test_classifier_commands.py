@@ -14,8 +14,8 @@ from PIL import Image
 from safetensors.torch import load_file
 
 from commands import implanting
+from implanting.classifier.estimator import FewShotClassifier
 from implanting.cli import main
-from implanting.estimator import FewShotClassifier
 from implanting.images import read_folder
 from toys import coloured, noise
 

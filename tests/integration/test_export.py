@@ -10,9 +10,9 @@ import pytest
 from PIL import Image
 
 from commands import implanting
+from implanting.classifier.estimator import FewShotClassifier
 from implanting.cli import main
 from implanting.config import NetworkConfig
-from implanting.estimator import FewShotClassifier
 from toys import coloured, toy_base
 
 PAGE = Path(__file__).parents[2] / "docs" / "deploy.md"

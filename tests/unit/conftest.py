@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from implanting.base import BaseNetwork
-from implanting.estimator import FewShotClassifier
+from implanting.classifier.estimator import FewShotClassifier
 
 
 @pytest.fixture(params=[False, True], ids=["prototypes", "implants"])

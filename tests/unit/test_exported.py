@@ -4,9 +4,9 @@ import torch
 from torch import nn
 
 from implanting.base import load_base
+from implanting.classifier.estimator import FewShotClassifier
 from implanting.config import NetworkConfig
 from implanting.errors import ConfigError
-from implanting.estimator import FewShotClassifier
 from implanting.exported import ExportedClassifier, ImplantConvolutions
 from implanting.implants import Implants
 from implanting.implants.stream import new_implants

@@ -15,8 +15,7 @@ from implanting.base import BaseNetwork
 from implanting.bench.memory import resident_peak
 from implanting.bench.noise import random_pixels
 from implanting.bench.timing import Work, best_seconds
-from implanting.classifier import ImageClassifier
-from implanting.reading import BATCH
+from implanting.classifier import BATCH, ImageClassifier
 from implanting.runtime import Progress, silent
 
 # As `implanting predict` does it, torch first: the garbage collector is off while modules are loaded.

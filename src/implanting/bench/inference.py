@@ -20,15 +20,13 @@ from torch import Tensor
 from implanting.base import IMAGENET, BaseNetwork, images_at_once, load_base
 from implanting.bench.noise import fresh_network, random_pixels
 from implanting.bench.timing import Work, best_seconds
-from implanting.classifier import ImageClassifier
+from implanting.classifier import ImageClassifier, Learned, decoded
 from implanting.config import NetworkConfig
 from implanting.dense_classification import PrototypeClassifier, locations
 from implanting.fewshot import UNKNOWN
 from implanting.images import ImageSource, Normalisation, Preprocessing, decode, resize
 from implanting.implants import Fitted
-from implanting.learning import Learned
 from implanting.onnx_file import EXPORTER, RUNTIME, installed, onnx_bytes, open_session, run
-from implanting.reading import decoded
 from implanting.runtime import Progress, silent
 
 WAY = 5

@@ -7,12 +7,11 @@ from typing import Annotated
 
 import tyro
 
-from implanting.classifier import ImageClassifier
+from implanting.classifier import ImageClassifier, from_text
 from implanting.commands.parsing import parse
 from implanting.config import RunConfig, require
 from implanting.console import print_text
 from implanting.heatmap import MapKind, picture_format
-from implanting.labels import from_text
 from implanting.runtime import set_threads
 
 

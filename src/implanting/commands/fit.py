@@ -10,13 +10,12 @@ from typing import Annotated
 
 import tyro
 
-from implanting.classifier import ImageClassifier
+from implanting.classifier import ImageClassifier, from_text
 from implanting.commands.parsing import parse
 from implanting.config import ClassifierConfig, RunConfig
 from implanting.console import print_document, print_table, say, show_progress
 from implanting.errors import ConfigError, ImplantsKept
 from implanting.images import find_images, inspect_folder, undecodable
-from implanting.labels import from_text
 from implanting.runtime import check_destination, set_threads
 from implanting.version import __version__
 

@@ -9,8 +9,8 @@ from typing import Annotated
 import tyro
 
 from implanting.base import BaseNetwork, base_document, load_base
+from implanting.classifier import KIND as CLASSIFIER
 from implanting.classifier import ImageClassifier
-from implanting.classifier_file import KIND as CLASSIFIER
 from implanting.commands.parsing import parse
 from implanting.commands.trial import trial
 from implanting.console import describe, print_document, print_table, print_text

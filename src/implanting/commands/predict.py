@@ -10,8 +10,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from implanting.answers import Answer
-from implanting.classifier import ImageClassifier
+from implanting.classifier import Answer, ImageClassifier
 from implanting.commands.parsing import parse
 from implanting.config import RunConfig, require
 from implanting.console import print_document, print_table, print_text, say, show_progress, telling_warnings

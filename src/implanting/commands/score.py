@@ -10,15 +10,13 @@ from typing import Annotated, Any
 import numpy as np
 import tyro
 
-from implanting.answers import Answer
-from implanting.classifier import ImageClassifier
+from implanting.classifier import Answer, ImageClassifier, from_text
 from implanting.commands.parsing import parse
 from implanting.config import RunConfig, require
 from implanting.console import print_document, print_table, say, show_progress
 from implanting.errors import ConfigError
 from implanting.html_report import ScoreReport, Shown, write_report
 from implanting.images import inspect_folder
-from implanting.labels import from_text
 from implanting.runtime import set_threads
 from implanting.scores import NONE, Score, Share, telling
 from implanting.version import __version__

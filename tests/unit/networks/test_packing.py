@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from implanting.base import BaseNetwork, load_base
+from implanting.classifier.estimator import FewShotClassifier
 from implanting.config import NetworkConfig
-from implanting.estimator import FewShotClassifier
 from implanting.images import Normalisation, Preprocessing
 from implanting.networks import ImplantedModule, build_network, folded, packed
 from implanting.networks import packing as module

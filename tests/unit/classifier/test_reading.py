@@ -2,8 +2,7 @@
 
 import torch
 
-from implanting import reading
-from implanting.reading import decoded
+from implanting.classifier import decoded, reading
 from toys import noise
 
 

@@ -15,19 +15,19 @@ import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
-from implanting.answers import Answer, Answering
 from implanting.base import BaseNetwork, load_base
-from implanting.classifier_file import ClassifierState, read_classifier, save_classifier
+from implanting.classifier.answers import Answer, Answering
+from implanting.classifier.explaining import explain
+from implanting.classifier.files import ClassifierState, read_classifier, save_classifier
+from implanting.classifier.labels import Labels, as_labels, class_numbers, is_like
+from implanting.classifier.learning import learn
+from implanting.classifier.reading import BATCH, decoded, suited_size
 from implanting.config import ClassifierConfig, ImplantConfig, InferenceConfig, require
 from implanting.errors import CheckpointError, ConfigError, DataError, ImplantsKept
-from implanting.explaining import explain
 from implanting.fewshot import open_set_score
 from implanting.heatmap import Explanation, MapKind
 from implanting.images import Failure, ImageSource, list_sources
 from implanting.implants import fitting_of
-from implanting.labels import Labels, as_labels, class_numbers, is_like
-from implanting.learning import learn
-from implanting.reading import BATCH, decoded, suited_size
 from implanting.runtime import Progress, choose_device, seed_from, silent
 
 CONFIG, IMPLANTS, POOLING = ClassifierConfig(), ImplantConfig(), InferenceConfig()

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from implanting.classifier.estimator import FewShotClassifier
 from implanting.errors import ConfigError, ImplantingError, ImplantsKept
-from implanting.estimator import FewShotClassifier
 from toy_classifier import ASKED, IMAGES, NAMES, TRAINED, fitted, state
 from toys import noise
 

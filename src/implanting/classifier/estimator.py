@@ -3,7 +3,7 @@
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 
-from implanting.classifier import ImageClassifier
+from implanting.classifier.image_classifier import ImageClassifier
 
 
 class FewShotClassifier(ImageClassifier, ClassifierMixin, BaseEstimator):  # type: ignore[misc] # scikit-learn has no types

@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 from sklearn.exceptions import NotFittedError
 
+from implanting.classifier.estimator import FewShotClassifier
 from implanting.errors import ConfigError, DataError, ImageError, ImplantingError
-from implanting.estimator import FewShotClassifier
 from toy_classifier import ASKED, IMAGES, NAMES, NUMBERS, all_classes, fitted, state
 from toys import noise
 

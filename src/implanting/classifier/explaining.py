@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from implanting.classifier.learning import Learned
 from implanting.errors import ConfigError
 from implanting.heatmap import Explanation, MapKind, centre_square, similarity_maps, softmax_maps
 from implanting.images import ImageSource, decode, load
-from implanting.learning import Learned
 
 
 def explain(

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from implanting.classifier import suited_size
+from implanting.classifier.estimator import FewShotClassifier
+from implanting.classifier.image_classifier import suited_size
 from implanting.errors import DataError, ImplantingError
-from implanting.estimator import FewShotClassifier
 from toy_classifier import ASKED, IMAGES, NAMES, NUMBERS, SHADES, TRAINED, fitted
 from toys import noise
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from implanting.classifier.labels import as_labels, class_numbers, some
 from implanting.errors import ConfigError, DataError
-from implanting.labels import as_labels, class_numbers, some
 
 
 @pytest.mark.parametrize("labels", [["oak", "elm", "oak"], [3, 1, 3], np.array(["a", "b", "c"]), (7, 8, 9)])

@@ -8,20 +8,20 @@ import torch
 from torch import Tensor
 
 from implanting.base import BaseNetwork, load_base
-from implanting.config import ImplantConfig, InferenceConfig
-from implanting.datasets.views import view_of
-from implanting.dense_classification import PrototypeClassifier, pool
-from implanting.fewshot import UNKNOWN, Calibration, Tasks
-from implanting.implants import ImplantMethod, compute_activations, encode, fitting_of
-from implanting.learning import (
+from implanting.classifier import Learned
+from implanting.classifier.learning import (
     CALIBRATED,
-    Learned,
     calibrating,
     implants_pay,
     learn,
     left_out_cosines,
     usual_calibration,
 )
+from implanting.config import ImplantConfig, InferenceConfig
+from implanting.datasets.views import view_of
+from implanting.dense_classification import PrototypeClassifier, pool
+from implanting.fewshot import UNKNOWN, Calibration, Tasks
+from implanting.implants import ImplantMethod, compute_activations, encode, fitting_of
 from toys import coloured, toy_base
 
 SHADES = coloured(classes=4, per_class=6, size=32, seed=1, prefix="shade")

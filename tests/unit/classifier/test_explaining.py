@@ -5,12 +5,13 @@ import pytest
 import torch
 
 from implanting.base import BaseNetwork
+from implanting.classifier import Learned
+from implanting.classifier.explaining import explain
+from implanting.classifier.learning import learn
 from implanting.config import ImplantConfig, InferenceConfig
 from implanting.errors import ConfigError
-from implanting.explaining import explain
 from implanting.images import load
 from implanting.implants import fitting_of
-from implanting.learning import Learned, learn
 from toys import coloured, noise, toy_base
 
 SHADES = coloured(classes=4, per_class=4, size=32, seed=1, prefix="shade")

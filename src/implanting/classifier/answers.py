@@ -9,10 +9,10 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
+from implanting.classifier.labels import is_like
 from implanting.errors import CannotRefuse
 from implanting.fewshot import Calibration
 from implanting.images import ImageSource
-from implanting.labels import is_like
 
 Ranking = tuple[tuple[Hashable, float], ...]
 """Classes with their probabilities, the most probable first."""

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from implanting.base import BaseNetwork
+from implanting.classifier.estimator import FewShotClassifier
 from implanting.errors import CannotRefuse
-from implanting.estimator import FewShotClassifier
 from implanting.fewshot import Calibration
 from toy_classifier import IMAGES, NAMES, NUMBERS, TRAINED, all_classes, fitted
 from toys import noise

@@ -14,8 +14,8 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 
 from implanting.base import BaseNetwork, load_base
+from implanting.classifier.estimator import FewShotClassifier
 from implanting.errors import CheckpointError, ConfigError
-from implanting.estimator import FewShotClassifier
 from implanting.runtime import FORMAT, read_checkpoint, write_checkpoint
 from implanting.runtime.checkpoint import KEY
 from toys import coloured, noise, write_trained_base

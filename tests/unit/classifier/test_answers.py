@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from implanting.answers import Answering
+from implanting.classifier.answers import Answering
 from implanting.errors import CannotRefuse
 from implanting.fewshot import UNKNOWN, Calibration
 

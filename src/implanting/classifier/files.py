@@ -15,11 +15,11 @@ from jaxtyping import Int, UInt8
 from torch import Tensor
 
 from implanting.base import BaseNetwork, base_document, base_from_document, load_base
+from implanting.classifier.learning import Learned
 from implanting.dense_classification import PrototypeClassifier
 from implanting.errors import CheckpointError, ConfigError, ImplantingError
 from implanting.fewshot import Calibration
 from implanting.implants import Fitted, implant_tensors, implants_from_tensors
-from implanting.learning import Learned
 from implanting.runtime import choose_device, part, prefixed, read_checkpoint, write_checkpoint
 from implanting.version import __version__
 

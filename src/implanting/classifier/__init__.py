@@ -1,0 +1,23 @@
+"""One task as a user has it: photos and labels in, answers, explanations and one safe file out.
+
+The scikit-learn estimator is `classifier.estimator`; it is not imported here, as scikit-learn takes longer to load than
+everything else.
+"""
+
+from implanting.classifier.answers import Answer
+from implanting.classifier.files import KIND, plain_labels
+from implanting.classifier.image_classifier import ImageClassifier
+from implanting.classifier.labels import from_text
+from implanting.classifier.learning import Learned
+from implanting.classifier.reading import BATCH, decoded
+
+__all__ = [
+    "BATCH",
+    "KIND",
+    "Answer",
+    "ImageClassifier",
+    "Learned",
+    "decoded",
+    "from_text",
+    "plain_labels",
+]
