@@ -23,10 +23,10 @@ from implanting.bench.timing import Work, best_seconds
 from implanting.classifier import ImageClassifier, Learned, decoded
 from implanting.config import NetworkConfig
 from implanting.dense_classification import PrototypeClassifier, locations
+from implanting.export import EXPORTER, RUNTIME, installed, onnx_bytes, open_session, run
 from implanting.fewshot import UNKNOWN
 from implanting.images import ImageSource, Normalisation, Preprocessing, decode, resize
 from implanting.implants import Fitted
-from implanting.onnx_file import EXPORTER, RUNTIME, installed, onnx_bytes, open_session, run
 from implanting.runtime import Progress, silent
 
 WAY = 5

@@ -14,8 +14,8 @@ from implanting.classifier import ImageClassifier, decoded
 from implanting.commands.parsing import parse
 from implanting.config import ThreadsConfig
 from implanting.console import print_document, print_text, say
+from implanting.export import RUNTIME, Agreement, check, installed, onnx_bytes, require_exporter, sample_photos
 from implanting.images import find_images, list_sources
-from implanting.onnx_file import RUNTIME, Agreement, check, installed, onnx_bytes, require_exporter, sample_photos
 from implanting.runtime import check_destination, set_threads, write_atomically
 from implanting.version import __version__
 

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from implanting.classifier import ImageClassifier, plain_labels
 from implanting.errors import ExportError, MissingExtra
-from implanting.exported import ExportedClassifier
+from implanting.export.module import ExportedClassifier
 from implanting.images import RESIZING
 from implanting.version import __version__
 

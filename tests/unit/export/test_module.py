@@ -7,7 +7,7 @@ from implanting.base import load_base
 from implanting.classifier.estimator import FewShotClassifier
 from implanting.config import NetworkConfig
 from implanting.errors import ConfigError
-from implanting.exported import ExportedClassifier, ImplantConvolutions
+from implanting.export.module import ExportedClassifier, ImplantConvolutions
 from implanting.implants import Implants
 from implanting.implants.stream import new_implants
 from implanting.networks import ImplantedLayer, Tail

@@ -9,10 +9,10 @@ import pytest
 import torch
 from PIL import Image
 
-from implanting import onnx_file
 from implanting.classifier.estimator import FewShotClassifier
 from implanting.config import NetworkConfig
 from implanting.errors import ExportError, MissingExtra
+from implanting.export import onnx_file
 from implanting.fewshot import Calibration
 from toys import coloured, noise, toy_base
 

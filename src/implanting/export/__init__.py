@@ -1,0 +1,27 @@
+"""A fitted classifier as one torch module, and that module as one ONNX graph, checked against what it came from."""
+
+from implanting.export.onnx_file import (
+    EXPORTER,
+    RUNTIME,
+    Agreement,
+    check,
+    installed,
+    onnx_bytes,
+    open_session,
+    require_exporter,
+    run,
+    sample_photos,
+)
+
+__all__ = [
+    "EXPORTER",
+    "RUNTIME",
+    "Agreement",
+    "check",
+    "installed",
+    "onnx_bytes",
+    "open_session",
+    "require_exporter",
+    "run",
+    "sample_photos",
+]
