@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 import numpy as np
 
 from implanting.heatmap import Explanation
-from implanting.html_report import Shown
+from implanting.report import Shown
 from toys import noise
 
 HOSTILE = "<script>alert('x')</script> & \"co\""

@@ -13,7 +13,7 @@ NEEDLESS = {
     "scipy", "sklearn", "pandas", "matplotlib",  # scikit-learn alone takes longer to load than PyTorch
     "torch._dynamo", "torch._inductor", "sympy",  # PyTorch's compiler, which its optimisers load
     "onnx", "onnxruntime",
-    "implanting.bench", "implanting.reproduce", "implanting.html_report", "implanting.pretraining.training",
+    "implanting.bench", "implanting.reproduce", "implanting.report", "implanting.pretraining",
 }  # fmt: skip
 
 RUN = "import sys; from implanting.cli import main; status = main(sys.argv[1:]); print(*sys.modules); sys.exit(status)"

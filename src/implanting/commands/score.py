@@ -15,10 +15,9 @@ from implanting.commands.parsing import parse
 from implanting.config import RunConfig, require
 from implanting.console import print_document, print_table, say, show_progress
 from implanting.errors import ConfigError
-from implanting.html_report import ScoreReport, Shown, write_report
 from implanting.images import inspect_folder
+from implanting.report import NONE, Score, ScoreReport, Share, Shown, telling, write_report
 from implanting.runtime import set_threads
-from implanting.scores import NONE, Score, Share, telling
 from implanting.version import __version__
 
 CONFUSIONS = 5

@@ -2,8 +2,8 @@ import dataclasses
 
 import numpy as np
 
-from implanting.html_report.tables import MATRIX_LIMIT, confusion, per_class_table
-from implanting.scores import Score
+from implanting.report import Score
+from implanting.report.tables import MATRIX_LIMIT, confusion, per_class_table
 from toy_report import HOSTILE, Page
 
 

@@ -9,7 +9,7 @@ from PIL import Image
 
 from implanting.heatmap import SCALE_LABELS, Explanation, fit, percent, scale_colours
 from implanting.heatmap.overlay import Pixels
-from implanting.html_report.contents import Shown
+from implanting.report.contents import Shown
 
 THUMBNAIL = 176
 """Longer side of a picture, pixels."""

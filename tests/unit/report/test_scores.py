@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from implanting.scores import NONE, Score, Share, telling
+from implanting.report import NONE, Score, Share, telling
 
 CLASSES = ("oak", "elm", "ash")
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from implanting.heatmap import Explanation
-from implanting.scores import Score
+from implanting.report.scores import Score
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from implanting.errors import ConfigError
-from implanting.html_report import render, write_report
+from implanting.report import render, write_report
 from toy_report import HOSTILE, Page
 
 

@@ -5,10 +5,10 @@ from importlib.resources import files
 from pathlib import Path
 
 from implanting.errors import ConfigError
-from implanting.html_report.contents import ScoreReport
-from implanting.html_report.gallery import gallery
-from implanting.html_report.tables import confusion, per_class_table, settings_table
-from implanting.scores import Share
+from implanting.report.contents import ScoreReport
+from implanting.report.gallery import gallery
+from implanting.report.scores import Share
+from implanting.report.tables import confusion, per_class_table, settings_table
 
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 """What a browser may load: pictures and style of this very file, no script, nothing from outside."""
@@ -27,7 +27,7 @@ def write_report(report: ScoreReport, path: Path) -> None:
 
 def render(report: ScoreReport) -> str:
     """The whole page."""
-    style = files("implanting.html_report").joinpath("style.css").read_text(encoding="utf-8")
+    style = files("implanting.report").joinpath("style.css").read_text(encoding="utf-8")
     parts = [
         f"<h1>{escape(report.title)}</h1>",
         summary(report.score.accuracy),

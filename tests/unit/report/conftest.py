@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from implanting.html_report import ScoreReport
-from implanting.scores import Score
+from implanting.report import Score, ScoreReport
 from toy_report import HOSTILE, shown
 
 
