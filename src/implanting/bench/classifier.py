@@ -4,6 +4,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,15 @@ import numpy as np
 import torch
 from PIL import Image
 
-from implanting.base import BaseNetwork
+from implanting.base import BaseNetwork, load_base
+from implanting.bench import open_set
 from implanting.bench.memory import resident_peak
 from implanting.bench.noise import random_pixels
 from implanting.bench.timing import Work, best_seconds
 from implanting.classifier import BATCH, ImageClassifier
+from implanting.config import ClassifierConfig, ThreadsConfig
+from implanting.console import print_table, show_progress
+from implanting.datasets import read_dataset
 from implanting.runtime import Progress, silent
 
 # As `implanting predict` does it, torch first: the garbage collector is off while modules are loaded.
@@ -24,7 +29,7 @@ import gc, sys, time; began = time.perf_counter()
 gc.disable(); import torch; imported = time.perf_counter()
 from implanting.cli import module_of; predict = module_of("predict"); ours = time.perf_counter()
 classifier = predict.ImageClassifier.load(sys.argv[1]); loaded = time.perf_counter()
-classifier.predict([sys.argv[2]]); predicted = time.perf_counter()
+predict([sys.argv[2]]); predicted = time.perf_counter()
 print(imported - began, ours - imported, loaded - ours, predicted - loaded)
 """
 
@@ -85,7 +90,7 @@ def many_classes(base: BaseNetwork, classes: int, images: int, rounds: int, prog
 def cold_start(base: BaseNetwork, rounds: int) -> dict[str, float]:
     """One image predicted by a fresh process: how its seconds divide; the best of several."""
     with tempfile.TemporaryDirectory() as folder:
-        file, image = Path(folder, "classifier.safetensors"), Path(folder, "image.png")
+        file, image = Path(folder, "safetensors"), Path(folder, "image.png")
         ImageClassifier(base, device="cpu", implants=False).fit(images_of(base, 10), np.arange(2).repeat(5)).save(file)
         Image.fromarray(images_of(base, 1)[0]).save(image)
         runs = [cold_run(file, image) for _ in range(rounds)]
@@ -101,3 +106,86 @@ def cold_run(file: Path, image: Path) -> dict[str, float]:
     total = time.perf_counter() - began
     parts = dict(zip(PARTS, map(float, output.split()), strict=True))
     return {"interpreter": total - sum(parts.values())} | parts | {"all": total}
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """What a user of FewShotClassifier waits for; and, with --data, how well it says "none of these" and how honest
+    its probabilities are, on classes that the base has not seen.
+    """
+
+    base: str = ClassifierConfig.base
+    """The base network: a name or a file."""
+    data: Path | None = None
+    """A data set whose classes serve as known and unknown ones."""
+    split: str = "val"
+    """Which of its classes."""
+    shot: tuple[int, ...] = (1, 3, 5)
+    """Images of each known class."""
+    tasks: int = 40
+    """Tasks of 5 known and 5 unknown classes."""
+    classes: int = 1000
+    """Classes of 5 images among which many images are predicted."""
+    images: int = 10_000
+    """Images that are predicted among them."""
+    rounds: int = 3
+    """Turns of each contestant, after one to warm up."""
+    json: bool = False
+    """End with one JSON document on stdout."""
+    run: ThreadsConfig = field(default_factory=ThreadsConfig)
+
+    def __call__(self) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        """Rows of open-set figures, and the times."""
+        base = load_base(self.base)
+        once = {
+            "fitting": fitting(base, self.rounds, show_progress),
+            "many": many_classes(base, self.classes, self.images, self.rounds, show_progress),
+            "cold": cold_start(base, self.rounds),
+        }
+        if self.data is None:
+            return [], once
+        image_set = read_dataset(self.data, self.split, image_size=min(base.image_size), progress=show_progress)
+        return [open_set.compare(base, image_set, shot, self.tasks, show_progress) for shot in self.shot], once
+
+    def show(self, rows: list[dict[str, Any]], once: dict[str, Any]) -> None:
+        """The tables."""
+        print_table(
+            "5 classes of 5 images, decoded",
+            ["", "seconds"],
+            [[name, f"{seconds:.3f}"] for name, seconds in once["fitting"].items()],
+            f"best of {self.rounds}; {torch.get_num_threads()} threads",
+        )
+        many = once["many"]
+        print_table(
+            f"{many['images']} images among {many['classes']} classes",
+            ["", ""],
+            [
+                ["fitting", f"{many['fit_seconds']:.1f} s"],
+                ["predicting", f"{many['images_per_second']:.0f} images/s"],
+                ["share of the bare network's speed", f"{100 * many['share_of_network']:.0f} %"],
+                ["growth of peak memory", f"{many['memory_growth'] / 2**20:.0f} MiB"],
+            ],
+        )
+        print_table(
+            "one image, from cold",
+            ["", "seconds"],
+            [[name, f"{seconds:.2f}"] for name, seconds in once["cold"].items()],
+        )
+        if rows:
+            self.show_open_set(rows)
+
+    def show_open_set(self, rows: list[dict[str, Any]]) -> None:
+        """Known against unknown classes."""
+        print_table(
+            "5 known and 5 unknown classes",
+            ["", *(f"{row['shot']}-shot" for row in rows)],
+            [
+                ["AUROC of the open-set score", *(f"{row['score']}" for row in rows)],
+                ["AUROC of maximum probability", *(f"{row['max_probability']}" for row in rows)],
+                ["known images refused", *(f"{row['refused']}" for row in rows)],
+                ["unknown images refused", *(f"{row['unknown_refused']}" for row in rows)],
+                ["calibration error, raw", *(f"{100 * row['error_before']:.2f}" for row in rows)],
+                ["calibration error, calibrated", *(f"{100 * row['error_after']:.2f}" for row in rows)],
+            ],
+            f"in %, {self.tasks} tasks, 15 queries a class, asked to refuse {100 * open_set.REFUSE:.0f} % of the known",
+        )

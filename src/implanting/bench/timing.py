@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from implanting.console import print_table
 from implanting.runtime import Progress, silent
 
 Work = Callable[[], object]
@@ -64,3 +65,23 @@ def on_one_thread(work: Work) -> Work:
             torch.set_num_threads(threads)
 
     return run
+
+
+def show_growth(rows: list[dict[str, Any]], rounds: int) -> None:
+    """What eight times the work costs."""
+    print_table(
+        "growth",
+        ["", "from", "to", "seconds", "seconds", "ratio of the cost of one"],
+        [
+            [
+                row["kind"],
+                str(row["units"]),
+                str(FACTOR * row["units"]),
+                f"{row['few']:.3f}",
+                f"{row['many']:.3f}",
+                f"{row['ratio']:.2f}",
+            ]
+            for row in rows
+        ],
+        f"best of {rounds} turns, taken in turn; linear is 1, and less where fixed costs are spread over more",
+    )

@@ -5,11 +5,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from implanting.commands.bench_adapt import Adapt
-from implanting.commands.bench_classifier import Classifier
-from implanting.commands.bench_evaluate import Evaluate
-from implanting.commands.bench_inference import Inference
-from implanting.commands.bench_pretrain import Pretrain
+from implanting.bench import Adapt, Classifier, Evaluate, Inference, Pretrain
 from implanting.commands.parsing import parse
 from implanting.console import print_json, print_text
 from implanting.errors import ConfigError
