@@ -12,7 +12,7 @@ from PIL import Image
 
 from commands import write_fc100
 from implanting.cli import main
-from implanting.reproduce.paper import TABLES
+from implanting.reproduce import TABLES
 
 SHORT = ["--recipe", "cpu", "--width", "4", "--iterations", "3", "--batch-size", "16", "--validation-tasks", "0"]
 TASKS = ["--split", "val", "--queries", "6", "--tasks", "5", "--seed", "3"]

@@ -16,10 +16,18 @@ from implanting.datasets import ImageSet
 from implanting.errors import ConfigError
 from implanting.evaluation import extra_images
 from implanting.fewshot import draw_tasks
-from implanting.reproduce.experiment import Material, held_out_note
-from implanting.reproduce.figure3 import TASKS, Example, Figure3, Sight, figure3
-from implanting.reproduce.figure3_drawing import write_figure3
-from implanting.reproduce.settings import RESNET_DC, RESNET_GAP
+from implanting.reproduce import (
+    RESNET_DC,
+    RESNET_GAP,
+    TASKS,
+    Example,
+    Figure3,
+    Material,
+    Sight,
+    figure3,
+    held_out_note,
+    write_figure3,
+)
 from implanting.runtime import rank, write_atomically
 
 NETWORKS = (RESNET_GAP, RESNET_DC)

@@ -15,11 +15,17 @@ from implanting.config import DataConfig, ImplantConfig, RecipeChanges, RunConfi
 from implanting.console import say, show_progress
 from implanting.datasets import ImageSet, check_disjoint, read_dataset
 from implanting.pretraining import FREE
-from implanting.reproduce.bases import PAPER_RECIPES, base_file, base_settings, check_bases, recipe_settings
-from implanting.reproduce.data_sets import paper_data
-from implanting.reproduce.experiment import Material
-from implanting.reproduce.settings import Stage1
-from implanting.reproduce.tables import DataName
+from implanting.reproduce import (
+    PAPER_RECIPES,
+    DataName,
+    Material,
+    Stage1,
+    base_file,
+    base_settings,
+    check_bases,
+    paper_data,
+    recipe_settings,
+)
 
 
 @dataclass(frozen=True)

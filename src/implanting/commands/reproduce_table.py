@@ -13,17 +13,26 @@ from implanting.console import print_document, print_table, result_document, say
 from implanting.datasets import ImageSet
 from implanting.evaluation import extra_images
 from implanting.fewshot import Result
-from implanting.reproduce.bases import HOLD_OUT
-from implanting.reproduce.claims import decide
-from implanting.reproduce.drawing import draw_table
-from implanting.reproduce.experiment import MARK, Experiment, Material
-from implanting.reproduce.kept_results import KeptResults
-from implanting.reproduce.paper import TABLES
-from implanting.reproduce.running import run_tests
-from implanting.reproduce.settings import Setting
-from implanting.reproduce.tables import Table
-from implanting.reproduce.trials import Trials
-from implanting.reproduce.writing import CLAIM_COLUMNS, claim_rows, json_claims, markdown, result_rows, table_rows
+from implanting.reproduce import (
+    CLAIM_COLUMNS,
+    HOLD_OUT,
+    MARK,
+    TABLES,
+    Experiment,
+    KeptResults,
+    Material,
+    Setting,
+    Table,
+    Trials,
+    claim_rows,
+    decide,
+    draw_table,
+    json_claims,
+    markdown,
+    result_rows,
+    run_tests,
+    table_rows,
+)
 from implanting.runtime import rank, write_atomically
 
 

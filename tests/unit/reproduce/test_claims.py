@@ -3,9 +3,9 @@ import pytest
 
 from implanting.config import TaskConfig
 from implanting.fewshot import Result
-from implanting.reproduce.claims import CLAIMS, Verdict, decide
-from implanting.reproduce.paper import TABLES
-from implanting.reproduce.settings import RESNET_DC, RESNET_GAP, Setting, paper_implants
+from implanting.reproduce import RESNET_DC, RESNET_GAP, TABLES, Setting, decide
+from implanting.reproduce.claims import CLAIMS, Verdict
+from implanting.reproduce.settings import paper_implants
 from implanting.reproduce.tables import PrintedAccuracy
 
 GAP, DC = Setting(RESNET_GAP, 5, "gap", "gap"), Setting(RESNET_DC, 5, "gap", "dense")

@@ -6,8 +6,8 @@ from PIL import Image
 
 from implanting.config import TaskConfig
 from implanting.fewshot import Result
-from implanting.reproduce.drawing import draw_column, draw_table
-from implanting.reproduce.paper import TABLES
+from implanting.reproduce import TABLES, draw_table
+from implanting.reproduce.drawing import draw_column
 
 TABLE = TABLES["table5"]
 

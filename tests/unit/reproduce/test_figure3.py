@@ -9,7 +9,8 @@ import torch
 from implanting.config import TaskConfig
 from implanting.errors import ConfigError, DataError
 from implanting.fewshot import draw_tasks
-from implanting.reproduce.figure3 import both_right, dense_better, figure3, pick, pooling_better
+from implanting.reproduce import figure3
+from implanting.reproduce.figure3 import both_right, dense_better, pick, pooling_better
 from toys import coloured, toy_base
 
 TASKS = TaskConfig(way=3, shot=2, queries=5, tasks=4, seed=3)

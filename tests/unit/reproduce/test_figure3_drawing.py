@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from implanting.reproduce.figure3 import Example, Figure3, Sight
-from implanting.reproduce.figure3_drawing import draw, write_figure3
+from implanting.reproduce import Example, Figure3, Sight, write_figure3
+from implanting.reproduce.figure3_drawing import draw
 from toys import noise
 
 

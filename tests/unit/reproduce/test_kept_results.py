@@ -3,7 +3,7 @@ import pytest
 
 from implanting.config import TaskConfig
 from implanting.fewshot import Result
-from implanting.reproduce.kept_results import KeptResults
+from implanting.reproduce import KeptResults
 
 RESULT = Result("toy", TaskConfig(shot=1, tasks=2), "images", np.array([0.25, 1 / 3]), np.array([[3, 1], [0, 4]]))
 

@@ -4,8 +4,8 @@ import pytest
 
 from implanting.config import ImplantConfig
 from implanting.errors import ConfigError
-from implanting.reproduce.paper import TABLES
-from implanting.reproduce.settings import RESNET_DC, RESNET_GAP, Setting, paper_implants
+from implanting.reproduce import RESNET_DC, RESNET_GAP, TABLES, Setting
+from implanting.reproduce.settings import paper_implants
 
 
 def test_the_same_experiment_has_the_same_figure_in_every_table():

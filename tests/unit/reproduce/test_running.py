@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
+from implanting.reproduce import RESNET_DC, Setting
 from implanting.reproduce.running import together
-from implanting.reproduce.settings import RESNET_DC, Setting, paper_implants
+from implanting.reproduce.settings import paper_implants
 
 DENSE, POOLED = (Setting(RESNET_DC, 5, "gap", query) for query in ("dense", "gap"))
 GMP_SUPPORTS = Setting(RESNET_DC, 5, "gmp", "gap")

@@ -5,9 +5,7 @@ import pytest
 
 from implanting.config import ImplantConfig, TaskConfig
 from implanting.fewshot import Result
-from implanting.reproduce.claims import decide
-from implanting.reproduce.paper import TABLES
-from implanting.reproduce.writing import json_claims, markdown, result_rows, table_rows
+from implanting.reproduce import TABLES, decide, json_claims, markdown, result_rows, table_rows
 
 TABLE = TABLES["table5"].with_ours(ImplantConfig(implant_channels=64)).with_shots([5])
 

@@ -2,7 +2,8 @@ import pytest
 import torch
 
 from implanting.datasets import ImageSet, read_class_lists
-from implanting.reproduce.data_sets import paper_data, why_not_the_papers
+from implanting.reproduce import paper_data
+from implanting.reproduce.experiment import why_not_the_papers
 
 
 def images(names, name="folder train", per_class=600) -> ImageSet:
