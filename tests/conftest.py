@@ -19,7 +19,7 @@ from jaxtyping import install_import_hook
 CHECKED = [
     f"implanting.{module.name}"
     for module in iter_modules(find_spec("implanting").submodule_search_locations)
-    if module.name != "commands"
+    if module.name != "cli"
 ]
 install_import_hook(CHECKED, "beartype.beartype")
 

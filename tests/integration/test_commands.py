@@ -17,8 +17,8 @@ from torch import zeros
 from commands import implanting, write_fc100
 from implanting.base import load_base
 from implanting.cli import VERBS, main
-from implanting.commands.bench import SUBJECTS, tell
-from implanting.commands.parsing import parse
+from implanting.cli.parsing import parse
+from implanting.cli.verbs.bench import SUBJECTS, tell
 from implanting.config import TaskConfig
 from implanting.datasets import NAMED, read_dataset
 from implanting.fewshot import draw_tasks

@@ -84,7 +84,7 @@ def test_what_is_wrong_is_said_once_before_workers_are_started(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("implanting.commands.evaluate.launch", lambda *_: pytest.fail("launched"))
+    monkeypatch.setattr("implanting.cli.verbs.evaluate.launch", lambda *_: pytest.fail("launched"))
     file = request.getfixturevalue(base)
     if "CACHE" in flags:
         flags = [flag.replace("CACHE", str(tmp_path / "cache")) for flag in flags]

@@ -13,7 +13,7 @@ import torch
 import tyro
 
 from implanting.base import BaseNetwork
-from implanting.commands.parsing import parse, recipe_from
+from implanting.cli.parsing import parse, recipe_from
 from implanting.config import PretrainConfig, RunConfig
 from implanting.console import TrainingDisplay, describe, print_json, print_table, say, show_progress
 from implanting.datasets import ImageSet, read_dataset

@@ -11,7 +11,7 @@ import torch
 
 from implanting.base import BaseNetwork
 from implanting.classifier import ImageClassifier
-from implanting.commands.parsing import parse
+from implanting.cli.parsing import parse
 from implanting.config import Pooling, PretrainConfig, RunConfig
 from implanting.console import TrainingDisplay, print_json, print_table, say, show_progress
 from implanting.datasets import BASE_DIGITS, NOVEL_DIGITS, ImageSet, read_digits

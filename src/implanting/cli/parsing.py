@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar
 import tyro
 from tyro.constructors import ConstructorRegistry, StructConstructorSpec, StructFieldSpec, StructTypeInfo
 
-from implanting.commands.examples import EXAMPLES
+from implanting.cli.examples import EXAMPLES
 from implanting.config import PretrainConfig
 from implanting.console import print_text
 from implanting.errors import ConfigError

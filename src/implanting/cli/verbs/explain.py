@@ -8,7 +8,7 @@ from typing import Annotated
 import tyro
 
 from implanting.classifier import ImageClassifier, from_text
-from implanting.commands.parsing import parse
+from implanting.cli.parsing import parse
 from implanting.config import RunConfig, require
 from implanting.console import print_text
 from implanting.heatmap import MapKind, picture_format

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
 
-from implanting.commands.streams import abandon_output, one_line, prepare_streams
+from implanting.cli.streams import abandon_output, one_line, prepare_streams
 from implanting.errors import ImplantingError
 from implanting.version import __version__
 
@@ -112,7 +112,7 @@ def module_of(verb: str) -> ModuleType:
     """
     gc.disable()
     try:
-        return import_module(f"implanting.commands.{verb}")
+        return import_module(f"implanting.cli.verbs.{verb}")
     finally:
         gc.enable()
         gc.freeze()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from implanting.bench import Adapt, Classifier, Evaluate, Inference, Pretrain
-from implanting.commands.parsing import parse
+from implanting.cli.parsing import parse
 from implanting.console import print_json, print_text
 from implanting.errors import ConfigError
 from implanting.runtime import set_threads

@@ -11,7 +11,7 @@ import torch
 import tyro
 
 from implanting.classifier import ImageClassifier, decoded
-from implanting.commands.parsing import parse
+from implanting.cli.parsing import parse
 from implanting.config import ThreadsConfig
 from implanting.console import print_document, print_text, say
 from implanting.export import RUNTIME, Agreement, check, installed, onnx_bytes, require_exporter, sample_photos

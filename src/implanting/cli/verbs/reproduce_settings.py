@@ -10,7 +10,7 @@ import torch
 import tyro
 
 from implanting.base import BaseNetwork
-from implanting.commands.pretrain import read_splits, train
+from implanting.cli.verbs.pretrain import read_splits, train
 from implanting.config import DataConfig, ImplantConfig, RecipeChanges, RunConfig, TaskConfig
 from implanting.console import say, show_progress
 from implanting.datasets import ImageSet, check_disjoint, read_dataset

@@ -11,7 +11,7 @@ import numpy as np
 import tyro
 
 from implanting.classifier import Answer, ImageClassifier, from_text
-from implanting.commands.parsing import parse
+from implanting.cli.parsing import parse
 from implanting.config import RunConfig, require
 from implanting.console import print_document, print_table, say, show_progress
 from implanting.errors import ConfigError

@@ -8,10 +8,10 @@ from typing import TypeVar
 
 import torch
 
-from implanting.commands import reproduce_figure, reproduce_table
-from implanting.commands.parsing import parse
-from implanting.commands.reproduce_settings import Reproduce
-from implanting.commands.workers import launch
+from implanting.cli.parsing import parse
+from implanting.cli.verbs import reproduce_figure, reproduce_table
+from implanting.cli.verbs.reproduce_settings import Reproduce
+from implanting.cli.workers import launch
 from implanting.config import require
 from implanting.console import say
 from implanting.runtime import choose_device, process_group, set_threads, world_size

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import tyro
 
 from implanting.classifier import Answer, ImageClassifier
-from implanting.commands.parsing import parse
+from implanting.cli.parsing import parse
 from implanting.config import RunConfig, require
 from implanting.console import print_document, print_table, print_text, say, show_progress, telling_warnings
 from implanting.errors import CannotRefuse, ConfigError

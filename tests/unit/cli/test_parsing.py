@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from implanting.cli import VERBS
-from implanting.commands.bench import SUBJECTS
-from implanting.commands.evaluate import Evaluate
-from implanting.commands.examples import EXAMPLES
-from implanting.commands.parsing import parse
-from implanting.commands.pretrain import Pretrain
+from implanting.cli.examples import EXAMPLES
+from implanting.cli.parsing import parse
+from implanting.cli.verbs.bench import SUBJECTS
+from implanting.cli.verbs.evaluate import Evaluate
+from implanting.cli.verbs.pretrain import Pretrain
 from implanting.config import PretrainConfig
 
 
 def help_of(verb: str, capsys: pytest.CaptureFixture[str]) -> str:
     with pytest.raises(SystemExit) as ended:
-        import_module(f"implanting.commands.{verb.split()[0]}").main([*verb.split()[1:], "--help"])
+        import_module(f"implanting.cli.verbs.{verb.split()[0]}").main([*verb.split()[1:], "--help"])
     assert not ended.value.code
     return capsys.readouterr().out
 

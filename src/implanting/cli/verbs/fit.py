@@ -11,7 +11,7 @@ from typing import Annotated
 import tyro
 
 from implanting.classifier import ImageClassifier, from_text
-from implanting.commands.parsing import parse
+from implanting.cli.parsing import parse
 from implanting.config import ClassifierConfig, RunConfig
 from implanting.console import print_document, print_table, say, show_progress
 from implanting.errors import ConfigError, ImplantsKept

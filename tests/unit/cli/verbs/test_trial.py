@@ -4,8 +4,8 @@ import dataclasses
 
 import torch
 
-from implanting.commands import trial as module
-from implanting.commands.trial import Trial, free_memory, trial
+from implanting.cli.verbs import trial as module
+from implanting.cli.verbs.trial import Trial, free_memory, trial
 from toys import toy_base
 
 

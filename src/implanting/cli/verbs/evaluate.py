@@ -5,8 +5,9 @@ import time
 from collections.abc import Sequence
 
 from implanting.base import BaseNetwork, load_base
-from implanting.commands.evaluate_prepare import Prepared, prepare
-from implanting.commands.evaluate_report import (
+from implanting.cli.parsing import parse
+from implanting.cli.verbs.evaluate_prepare import Prepared, prepare
+from implanting.cli.verbs.evaluate_report import (
     images_told,
     remark,
     result_arrays,
@@ -15,9 +16,8 @@ from implanting.commands.evaluate_report import (
     show,
     write_arrays,
 )
-from implanting.commands.evaluate_settings import Evaluate
-from implanting.commands.parsing import parse
-from implanting.commands.workers import launch
+from implanting.cli.verbs.evaluate_settings import Evaluate
+from implanting.cli.workers import launch
 from implanting.console import print_json
 from implanting.fewshot import Result
 from implanting.runtime import check_destination, choose_device, process_group, rank, set_threads, world_size

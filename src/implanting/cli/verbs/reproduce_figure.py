@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from implanting.base import BaseNetwork
-from implanting.commands.reproduce_settings import Reproduce, check_out, read, read_material, train_base
+from implanting.cli.verbs.reproduce_settings import Reproduce, check_out, read, read_material, train_base
 from implanting.config import ImplantConfig, TaskConfig
 from implanting.console import print_document, print_table, result_document, say, show_progress
 from implanting.datasets import ImageSet

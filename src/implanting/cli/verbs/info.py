@@ -11,8 +11,8 @@ import tyro
 from implanting.base import BaseNetwork, base_document, load_base
 from implanting.classifier import KIND as CLASSIFIER
 from implanting.classifier import ImageClassifier
-from implanting.commands.parsing import parse
-from implanting.commands.trial import trial
+from implanting.cli.parsing import parse
+from implanting.cli.verbs.trial import trial
 from implanting.console import describe, print_document, print_table, print_text
 from implanting.errors import ConfigError
 from implanting.pretraining import RECIPES

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from implanting.base import BaseNetwork
-from implanting.commands.evaluate_prepare import Prepared, approaches_of
-from implanting.commands.evaluate_settings import Evaluate
+from implanting.cli.verbs.evaluate_prepare import Prepared, approaches_of
+from implanting.cli.verbs.evaluate_settings import Evaluate
 from implanting.console import print_table, say
 from implanting.datasets import ImageSet, shared_classes
 from implanting.errors import ConfigError

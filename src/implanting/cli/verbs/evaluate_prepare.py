@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from implanting.base import BaseNetwork
-from implanting.commands.evaluate_settings import Evaluate
+from implanting.cli.verbs.evaluate_settings import Evaluate
 from implanting.config import TaskConfig
 from implanting.console import show_progress
 from implanting.datasets import ImageSet, read_dataset
