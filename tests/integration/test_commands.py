@@ -16,11 +16,12 @@ from torch import zeros
 
 from commands import implanting, write_fc100
 from implanting.base import load_base
-from implanting.cli import VERBS, main
+from implanting.cli.main import VERBS, main
 from implanting.cli.parsing import parse
 from implanting.cli.verbs.bench import SUBJECTS, tell
 from implanting.config import TaskConfig
-from implanting.datasets import NAMED, read_dataset
+from implanting.datasets import read_dataset
+from implanting.datasets.splits import NAMED
 from implanting.fewshot import draw_tasks
 
 SMALL = ["--width", "2", "--batch-size", "8", "--iterations", "4", "--validation-tasks", "5"]

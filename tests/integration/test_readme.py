@@ -1,10 +1,8 @@
 """The README's own commands and code, run in order in a folder with a few photos and a small data/FC100."""
 
-import ast
 import re
 import shlex
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -51,37 +49,3 @@ def test_the_part_on_research_runs_as_it_stands(tmp_path: Path, monkeypatch: pyt
     assert "5: 0, 1, 2, 3, 4" in printed[2]
     program = blocks("python")[1]
     assert re.fullmatch(r"[01]\.\d{4} ± 0\.\d{4} over 100 tasks\n", implanting(sys.executable, "-c", program).stdout)
-
-
-SOURCE = README.parent / "src" / "implanting"
-
-
-def file_tree() -> list[list[str]]:
-    """The modules and packages of each line of the README's tree."""
-    tree = README.read_text().split("src/implanting/\n")[1].split("    tests/")[0]
-    lines = re.findall(r"^ {6}(\w+(?:\.py|/)(?:, \w+(?:\.py|/))*) ", tree, re.MULTILINE)
-    return [re.findall(r"\w+(?=\.py|/)", line) for line in lines]
-
-
-def modules_imported(code: ast.AST) -> Iterator[str]:
-    """The modules and packages of ours that a file imports anywhere, but for types alone."""
-    for part in ast.iter_child_nodes(code):
-        if isinstance(part, ast.If) and isinstance(part.test, ast.Name) and part.test.id == "TYPE_CHECKING":
-            continue
-        if isinstance(part, ast.ImportFrom) and part.module and part.module.startswith("implanting."):
-            yield part.module.split(".")[1]
-        yield from modules_imported(part)
-
-
-def test_the_file_tree_names_every_module() -> None:
-    modules = {path.stem for path in SOURCE.iterdir() if path.is_dir() or path.suffix == ".py"}
-    assert modules - {"__init__", "__main__", "__pycache__"} == {name for line in file_tree() for name in line}
-
-
-def test_a_module_imports_only_from_those_above_it_in_the_tree() -> None:
-    line_of = {name: number for number, line in enumerate(file_tree()) for name in line}
-    assert len(line_of) > 40
-    for file in SOURCE.rglob("[!_]*.py"):
-        own = file.relative_to(SOURCE).parts[0].removesuffix(".py")
-        below = [name for name in modules_imported(ast.parse(file.read_text())) if line_of[name] > line_of[own]]
-        assert not below, f"{file.name} imports {below}"

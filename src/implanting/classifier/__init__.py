@@ -11,13 +11,4 @@ from implanting.classifier.labels import from_text
 from implanting.classifier.learning import Learned
 from implanting.classifier.reading import BATCH, decoded
 
-__all__ = [
-    "BATCH",
-    "KIND",
-    "Answer",
-    "ImageClassifier",
-    "Learned",
-    "decoded",
-    "from_text",
-    "plain_labels",
-]
+__all__ = ["BATCH", "KIND", "Answer", "ImageClassifier", "Learned", "decoded", "from_text", "plain_labels"]

@@ -6,14 +6,12 @@ Only this room reads pickles and archives, and it runs nothing that they hold.
 from implanting.datasets.digits import BASE_DIGITS, NOVEL_DIGITS, read_digits
 from implanting.datasets.image_set import ImageSet, check_disjoint, shared_classes
 from implanting.datasets.read import read_dataset
-from implanting.datasets.splits import NAMED, SPLITS, read_class_lists
+from implanting.datasets.splits import read_class_lists
 from implanting.datasets.views import add_views, reflect, rows_of, views_of
 
 __all__ = [
     "BASE_DIGITS",
-    "NAMED",
     "NOVEL_DIGITS",
-    "SPLITS",
     "ImageSet",
     "add_views",
     "check_disjoint",

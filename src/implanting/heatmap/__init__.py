@@ -19,7 +19,7 @@ from implanting.heatmap.layout import (
     save_figure,
 )
 from implanting.heatmap.maps import SCALE_LABELS, MapKind, similarity_maps, softmax_maps
-from implanting.heatmap.overlay import Box, Limits, centre_square, fit, overlay, scale_colours
+from implanting.heatmap.overlay import Limits, Pixels, centre_square, fit, overlay, scale_colours
 
 __all__ = [
     "DPI",
@@ -29,11 +29,11 @@ __all__ = [
     "NARROWEST",
     "SCALE_LABELS",
     "SMALL",
-    "Box",
     "Explanation",
     "Limits",
     "MapKind",
     "Panel",
+    "Pixels",
     "centre_square",
     "draw_row",
     "fit",

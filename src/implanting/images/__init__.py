@@ -4,24 +4,19 @@ Labels are names of folders here. What a data set or a class number is, this roo
 """
 
 from implanting.images.class_folders import holds_images, list_class_folders, subfolders
-from implanting.images.decoding import IMAGE_EXTENSIONS, PIXEL_LIMIT, ImageSource, decode, stored_size
+from implanting.images.decoding import ImageSource, decode, stored_size
 from implanting.images.finding import find_images
-from implanting.images.labelled import LabelledImages, inspect_folder, read_folder, undecodable
-from implanting.images.many import AS_STORED, DEFAULT_SIZE, decode_all, resize_all
+from implanting.images.labelled import inspect_folder, read_folder, undecodable
+from implanting.images.many import decode_all, resize_all
 from implanting.images.preprocessing import RESIZING, Normalisation, Preprocessing, load, resize
 from implanting.images.sources import list_sources
 from implanting.images.streaming import Batch, Failure, decode_batches
 
 __all__ = [
-    "AS_STORED",
-    "DEFAULT_SIZE",
-    "IMAGE_EXTENSIONS",
-    "PIXEL_LIMIT",
     "RESIZING",
     "Batch",
     "Failure",
     "ImageSource",
-    "LabelledImages",
     "Normalisation",
     "Preprocessing",
     "decode",

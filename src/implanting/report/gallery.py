@@ -7,8 +7,7 @@ from html import escape
 
 from PIL import Image
 
-from implanting.heatmap import SCALE_LABELS, Explanation, fit, percent, scale_colours
-from implanting.heatmap.overlay import Pixels
+from implanting.heatmap import SCALE_LABELS, Explanation, Pixels, fit, percent, scale_colours
 from implanting.report.contents import Shown
 
 THUMBNAIL = 176

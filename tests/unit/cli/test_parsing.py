@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from implanting.cli import VERBS
-from implanting.cli.examples import EXAMPLES
-from implanting.cli.parsing import parse
+from implanting.cli.main import VERBS
+from implanting.cli.parsing import EXAMPLES, parse
 from implanting.cli.verbs.bench import SUBJECTS
 from implanting.cli.verbs.evaluate import Evaluate
 from implanting.cli.verbs.pretrain import Pretrain

@@ -8,7 +8,8 @@ import pytest
 import python2_pickle
 from implanting.datasets import check_disjoint, read_dataset
 from implanting.errors import DataError
-from implanting.images import AS_STORED, RESIZING
+from implanting.images import RESIZING
+from implanting.images.many import AS_STORED
 
 
 def write(path, content):

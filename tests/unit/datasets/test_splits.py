@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from implanting.datasets import NAMED, read_class_lists
-from implanting.datasets.splits import check_lists, split_by_seed
+from implanting.datasets import read_class_lists
+from implanting.datasets.splits import NAMED, check_lists, split_by_seed
 from implanting.errors import DataError
 
 

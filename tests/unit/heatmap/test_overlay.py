@@ -3,8 +3,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from implanting.heatmap import Box, Limits, centre_square, fit, overlay, scale_colours
-from implanting.heatmap.overlay import upsample
+from implanting.heatmap import Limits, centre_square, fit, overlay, scale_colours
+from implanting.heatmap.overlay import Box, upsample
 from toys import noise
 
 WHITE, BLACK = (np.full((20, 30, 3), value, np.uint8) for value in (255, 0))

@@ -9,7 +9,8 @@ import torch
 from PIL import Image
 
 from implanting.errors import DataError, ImageError
-from implanting.images import AS_STORED, RESIZING, decode_all, load, resize_all
+from implanting.images import RESIZING, decode_all, load, resize_all
+from implanting.images.many import AS_STORED
 from implanting.runtime import allocate
 
 

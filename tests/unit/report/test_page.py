@@ -7,7 +7,8 @@ import pytest
 from PIL import Image
 
 from implanting.errors import ConfigError
-from implanting.report import render, write_report
+from implanting.report import write_report
+from implanting.report.page import render
 from toy_report import HOSTILE, Page
 
 
