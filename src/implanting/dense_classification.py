@@ -1,12 +1,12 @@
 """Section 3 of the paper: scaled cosine, pooling, prototypes, the cosine classifier of stage 1 and its loss.
 
 A feature map is the normal case. Everything here takes phi as [*batch location dim], and a pooled vector is a map
-with one location, so dense classification (eq. dc-map) and classification after pooling (eq. print-map) are one code:
+with one location, so dense classification (Eq. 9) and classification after pooling (Eq. 6) are one code:
 score every location, softmax over classes, average over locations.
 
 The cosine classifier has class weights W and a learnable scale tau, and no bias. `dense` classifies every location by
-itself (eq. dc-map, dc-cost), `gap` and `gmp` the pooled map, `flatten` the whole map as one vector, with class weights
-of shape r x d (imprinted weights, eq. print-map). The paper writes sums; the loss here is the mean over images and
+itself (Eqs. 9 and 10), `gap` and `gmp` the pooled map, `flatten` the whole map as one vector, with class weights
+of shape r x d (imprinted weights, Eq. 6). The paper writes sums; the loss here is the mean over images and
 locations, so that the step does not grow with the map.
 """
 
@@ -44,17 +44,17 @@ def pool(phi: Float[Tensor, "*batch location dim"], pooling: Pooling) -> Float[T
 def scaled_cosine(
     phi: Float[Tensor, "*batch location dim"], vectors: Float[Tensor, "*#batch way dim"], tau: float | Tensor
 ) -> Float[Tensor, "*batch location way"]:
-    """s_tau(u, v) = tau <u / |u|, v / |v|> of every location with every class vector (eq. cosine)."""
+    """s_tau(u, v) = tau <u / |u|, v / |v|> of every location with every class vector (Eq. 7)."""
     return tau * (F.normalize(phi, dim=-1) @ F.normalize(vectors, dim=-1).mT)
 
 
 def probabilities(scores: Float[Tensor, "*batch location way"]) -> Float[Tensor, "*batch way"]:
-    """Softmax over classes at each location, averaged over locations (eq. pred-dc): probabilities, not logits."""
+    """Softmax over classes at each location, averaged over locations (Eq. 14): probabilities, not logits."""
     return torch.softmax(scores, dim=-1).mean(-2)
 
 
 def prototypes(support: Float[Tensor, "*batch shot 1 dim"]) -> Float[Tensor, "*batch dim"]:
-    """The plain mean of a class's pooled supports (eq. proto); no support is normalised by itself."""
+    """The plain mean of a class's pooled supports (Eq. 1); no support is normalised by itself."""
     return support.mean((-3, -2))
 
 
@@ -77,7 +77,7 @@ def classification_loss(
     labels: Int[Tensor, " image"] | Float[Tensor, "image way"],
     label_smoothing: float = 0.0,
 ) -> Float[Tensor, ""]:
-    """Cross-entropy of every location's scores with its image's label, averaged (eq. dc-cost).
+    """Cross-entropy of every location's scores with its image's label, averaged (Eq. 10).
 
     Instead of a label an image may have the probability of each class.
     """

@@ -63,7 +63,7 @@ class Learned:
         return scaled_cosine(pool(features, self.fitted.classify.query_pooling), self.prototypes, 1.0)
 
     def probabilities(self, cosines: Float[Tensor, "image pooled way"]) -> Float[Tensor, "image way"]:
-        """Calibrated probabilities of the classes (eq. pred, pred-dc)."""
+        """Calibrated probabilities of the classes (Eqs. 13 and 14)."""
         return self.calibration.sharpen(probabilities(self.fitted.classify.tau * cosines))
 
     def with_images(self, images: Images, labels: Int[Tensor, " image"]) -> "Learned":

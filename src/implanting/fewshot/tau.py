@@ -63,6 +63,6 @@ def task_cosines(
 def cross_entropy(
     cosines: Float[Tensor, "query pooled way"], truth: Int[Tensor, " query"], tau: float
 ) -> Float[Tensor, ""]:
-    """Of the probabilities that inference gives: averaged over locations (eq. pred-dc)."""
+    """Of the probabilities that inference gives: averaged over locations (Eq. 14)."""
     probabilities = (tau * cosines).softmax(-1).mean(1)
     return -probabilities.gather(1, truth[:, None]).clamp_min(1e-30).log().mean()

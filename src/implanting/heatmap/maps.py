@@ -14,7 +14,7 @@ from torch import Tensor
 from implanting.dense_classification import scaled_cosine
 
 MapKind = Literal["similarity", "softmax"]
-"""The cosine with a class, whatever the others; or its share among the classes (eq. dc-map)."""
+"""The cosine with a class, whatever the others; or its share among the classes (Eq. 9)."""
 
 SCALE_LABELS: dict[MapKind, str] = {
     "similarity": "cosine similarity to the class",
@@ -32,5 +32,5 @@ def similarity_maps(
 def softmax_maps(
     phi: Float[Tensor, "location dim"], vectors: Float[Tensor, "way dim"], tau: float, size: tuple[int, int]
 ) -> Float[Tensor, "way rows columns"]:
-    """Softmax over classes at every location (eq. dc-map); the mean of a map is the class's dense probability."""
+    """Softmax over classes at every location (Eq. 9); the mean of a map is the class's dense probability."""
     return torch.softmax(scaled_cosine(phi, vectors, tau), dim=-1).mT.unflatten(1, size)

@@ -1,4 +1,4 @@
-"""Stage 2: implants trained on leave-one-out subtasks of a task's supports (eq. s2-cost, s2-dc-cost), for many tasks.
+"""Stage 2: implants trained on leave-one-out subtasks of a task's supports (Eqs. 11 and 12), for many tasks.
 
 Each support is the query of a subtask whose prototypes are made of all the others. The cosine needs only inner
 products, so no prototype is ever built for a query. With S_j the sum of class j's pooled supports, query i of class y

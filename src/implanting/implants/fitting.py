@@ -106,7 +106,7 @@ class Fitting:
     def means(
         self, supports: Supports, implants: Implants | None, classify: PrototypeClassifier
     ) -> Float[Tensor, "task way wide_dim"]:
-        """The plain mean of each class's pooled supports (eq. proto), over all their views."""
+        """The plain mean of each class's pooled supports (Eq. 1), over all their views."""
         averaged = supports.first_views(self.support_views)
         vectors = pool(widened(implants, averaged.base_maps, averaged.phi), classify.support_pooling).squeeze(2)
         membership = F.one_hot(averaged.row_labels).to(vectors.dtype)

@@ -1,4 +1,4 @@
-"""Stage 1: train a network on base classes with a cosine classifier (eq. dc-cost).
+"""Stage 1: train a network on base classes with a cosine classifier (Eq. 10).
 
 The choices made. A step is a function of the weights before it and of (seed, step), so nothing but weights, optimiser
 and step number need be saved, and a run that was killed goes on to bit-identical weights. In several processes every
