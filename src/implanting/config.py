@@ -324,7 +324,7 @@ class ClassifierConfig:
     keep_supports: bool = False
     """Keep the examples in the classifier, so that it can be trained anew when classes change."""
     image_size: int | None = None
-    """Side in pixels to which images are brought; default: what suits the base and the size of the examples."""
+    """Side in pixels to which images are brought; default: that of the base network's training."""
 
 
 Config = TypeVar("Config")

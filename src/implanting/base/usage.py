@@ -7,9 +7,6 @@ from typing import Any
 
 from implanting.base.description import BaseDescription
 
-PHOTO_SIDES = {32: 48}
-"""The side at which larger images are seen better than at the trained one, by trained side."""
-
 FEW_SHOTS = 3
 """With fewer supports a class, more views of each may help."""
 
@@ -20,8 +17,6 @@ class Advice:
 
     implants_from_shots: int = 5
     """With how many supports a class implants help."""
-    photo_side: int | None = None
-    """The side at which images that are as large or larger are seen; None for the trained one."""
     few_shot_views: int = 1
     """Views of each support that a prototype averages where supports are few."""
     calibrations: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
@@ -38,10 +33,6 @@ class Advice:
 
 
 def advice_of(description: BaseDescription) -> Advice:
-    """Of a network that stage 1 trained, as FC100's validation classes, photos and its own validation showed."""
-    side, calibration = min(description.image_size), description.training.get("calibration")
-    return Advice(
-        implants_from_shots=2,
-        photo_side=None if description.config.pooling == "flatten" else PHOTO_SIDES.get(side),
-        calibrations={1: calibration} if calibration else {},
-    )
+    """Of a network that stage 1 trained, as FC100's validation classes and its own validation showed."""
+    calibration = description.training.get("calibration")
+    return Advice(implants_from_shots=2, calibrations={1: calibration} if calibration else {})

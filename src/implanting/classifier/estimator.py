@@ -16,7 +16,7 @@ class FewShotClassifier(ImageClassifier, ClassifierMixin, BaseEstimator):  # typ
     unknown : the label to answer where an image fits no class; None always answers with a class
     refuse : the share of images of known classes that may be answered with `unknown`
     keep_supports : keep the examples, so that `refit` can train anew; a saved file then holds them
-    image_size : side in pixels to which images are brought; None is what suits the base and these images
+    image_size : side in pixels to which images are brought; None is that of the base's training
     support_pooling, query_pooling : "gap", "gmp", and "dense" for queries; None is what suits the base
     random_state : fixes the initial weights of implants
     device : "auto" or a PyTorch device

@@ -21,7 +21,7 @@ from implanting.classifier.explaining import explain
 from implanting.classifier.files import ClassifierState, read_classifier, save_classifier
 from implanting.classifier.labels import Labels, as_labels, class_numbers, is_like
 from implanting.classifier.learning import learn
-from implanting.classifier.reading import BATCH, decoded, suited_size
+from implanting.classifier.reading import BATCH, decoded
 from implanting.config import ClassifierConfig, ImplantConfig, InferenceConfig, require
 from implanting.errors import CheckpointError, ConfigError, DataError, ImplantsKept
 from implanting.fewshot import open_set_score
@@ -80,7 +80,7 @@ class ImageClassifier:
         classes = np.unique(labels)
         self.check_settings(classes)
         base = self.base if isinstance(self.base, BaseNetwork) else load_base(self.base)
-        size = self.image_size or suited_size(base, sources)
+        size = self.image_size or min(base.image_size)
         base.map_size(size, size)
         batches = (batch.images for batch in decoded(sources, size, progress, "learning"))
         self._learn(base.to(str(choose_device(self.device))), size, batches, classes, class_numbers(labels, classes))

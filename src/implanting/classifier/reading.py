@@ -1,22 +1,12 @@
-"""A user's images: at which size they are read, and in batches that are decoded while the network runs."""
+"""A user's images in batches that are decoded while the network runs."""
 
 from collections.abc import Iterable
 
-from implanting.base import BaseNetwork
-from implanting.images import Batch, ImageSource, decode_batches, stored_size
+from implanting.images import Batch, ImageSource, decode_batches
 from implanting.runtime import Progress, silent
 
 BATCH = 32
 """Images decoded and classified together: few, so that decoding runs beside the network in small folders too."""
-
-
-def suited_size(base: BaseNetwork, sources: list[ImageSource]) -> int:
-    """The side in pixels to bring images like these to: the trained one, or that for photos where most are so large."""
-    trained, for_photos = min(base.image_size), base.advice.photo_side
-    if for_photos is None:
-        return trained
-    sides = sorted(min(stored_size(source)) for source in sources)
-    return for_photos if sides[len(sides) // 2] >= for_photos else trained
 
 
 def decoded(
