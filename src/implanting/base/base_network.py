@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from implanting.base.description import BaseDescription, weights
 from implanting.base.embedding import EmbeddingNetwork, embed
-from implanting.base.usage import Advice, advice_of
+from implanting.base.usage import UsageDefaults, usage_of
 from implanting.config import DataConfig, Pooling
 from implanting.dense_classification import CosineClassifier
 from implanting.errors import ConfigError
@@ -43,7 +43,7 @@ class BaseNetwork:
         tau: float | None,
         classifier: CosineClassifier | None = None,
         description: BaseDescription | None = None,
-        advice: Advice | None = None,
+        usage: UsageDefaults | None = None,
     ) -> None:
         self.network = network.eval().requires_grad_(False)
         self.preprocessing = preprocessing
@@ -54,7 +54,7 @@ class BaseNetwork:
         self.classifier = classifier.eval().requires_grad_(False) if classifier is not None else None
         self.description = description
         """What stage 1 told of its training; None for a network that this project did not train."""
-        self.advice = advice or Advice()
+        self.usage = usage or UsageDefaults()
         """How to use it where the user does not say."""
         self._tau = tau
         self._quick: tuple[EmbeddingNetwork, EmbeddingNetwork] | None = None
@@ -72,7 +72,7 @@ class BaseNetwork:
             tau=classifier.tau.item(),
             classifier=classifier,
             description=description,
-            advice=advice_of(description),
+            usage=usage_of(description),
         )
 
     @classmethod
@@ -104,7 +104,7 @@ class BaseNetwork:
         other = copy.copy(self)
         other._tau = tau
         if self._tau is not None:
-            other.advice = self.advice.for_scaled_tau(tau / self._tau)
+            other.usage = self.usage.for_scaled_tau(tau / self._tau)
         return other
 
     def with_implanted_blocks(self, blocks: int) -> "BaseNetwork":

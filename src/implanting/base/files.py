@@ -19,7 +19,7 @@ from implanting.base.bundled import (
     imagenet_weights,
 )
 from implanting.base.description import KIND, build, load_weights, read_description
-from implanting.base.usage import Advice
+from implanting.base.usage import UsageDefaults
 from implanting.config import IMPLANTED_BLOCKS, VIEWS, Pooling
 from implanting.errors import CheckpointError, ConfigError
 from implanting.images import Normalisation, Preprocessing
@@ -35,8 +35,8 @@ def imagenet_base() -> BaseNetwork:
 
 def lite0_base(network: EfficientNetLite0, preprocessing: Preprocessing, pooling: Pooling, tau: float) -> BaseNetwork:
     """EfficientNet-Lite0 with what flowers showed of its use."""
-    advice = Advice(few_shot_views=VIEWS, calibrations=imagenet_calibrations()).for_scaled_tau(tau / IMAGENET_TAU)
-    return BaseNetwork(network, preprocessing, name=IMAGENET, pooling=pooling, tau=tau, advice=advice)
+    usage = UsageDefaults(few_shot_views=VIEWS, calibrations=imagenet_calibrations()).for_scaled_tau(tau / IMAGENET_TAU)
+    return BaseNetwork(network, preprocessing, name=IMAGENET, pooling=pooling, tau=tau, usage=usage)
 
 
 def base_document(base: BaseNetwork) -> tuple[dict[str, Any], dict[str, Tensor]]:

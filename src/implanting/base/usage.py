@@ -12,7 +12,7 @@ FEW_SHOTS = 3
 
 
 @dataclass(frozen=True)
-class Advice:
+class UsageDefaults:
     """Defaults of one base network; those of these fields are for networks of which nothing is known."""
 
     implants_from_shots: int = 5
@@ -26,13 +26,13 @@ class Advice:
         """Views of each support that a prototype averages, with so many supports a class."""
         return self.few_shot_views if shots < FEW_SHOTS else 1
 
-    def for_scaled_tau(self, factor: float) -> "Advice":
+    def for_scaled_tau(self, factor: float) -> "UsageDefaults":
         """The same for a tau that is `factor` times as large: the powers of calibrations undo it."""
         told = {shots: {**stored, "power": stored["power"] / factor} for shots, stored in self.calibrations.items()}
         return dataclasses.replace(self, calibrations=told)
 
 
-def advice_of(description: BaseDescription) -> Advice:
+def usage_of(description: BaseDescription) -> UsageDefaults:
     """Of a network that stage 1 trained, as FC100's validation classes and its own validation showed."""
     calibration = description.training.get("calibration")
-    return Advice(implants_from_shots=2, calibrations={1: calibration} if calibration else {})
+    return UsageDefaults(implants_from_shots=2, calibrations={1: calibration} if calibration else {})

@@ -129,7 +129,7 @@ class ImageClassifier:
             implant_epochs=self.implant_epochs,
             implant_learning_rate=self.implant_learning_rate,
         )
-        views = base.advice.support_views(int(labels.bincount().median()))
+        views = base.usage.support_views(int(labels.bincount().median()))
         pooling = InferenceConfig(self.support_pooling, self.query_pooling, views)
         images = None
         if self.keep_supports:

@@ -110,7 +110,7 @@ def implants_pay(base: BaseNetwork, counts: Int[Tensor, " way"]) -> bool:
     """Whether validation classes showed implants to help with so many supports, and training them takes seconds."""
     described = base.tail is not None and base.pooling != "flatten"
     return (
-        described and float(counts.median()) >= base.advice.implants_from_shots and int(counts.sum()) <= MOST_IMPLANTED
+        described and float(counts.median()) >= base.usage.implants_from_shots and int(counts.sum()) <= MOST_IMPLANTED
     )
 
 
@@ -163,7 +163,7 @@ def learn_prototypes(
 
 def usual_calibration(base: BaseNetwork, counts: Int[Tensor, " way"]) -> Calibration:
     """What the validation images of a base tell, for tasks whose supports are too few to tell it."""
-    told = {shots: stored for shots, stored in base.advice.calibrations.items() if shots <= int(counts.median())}
+    told = {shots: stored for shots, stored in base.usage.calibrations.items() if shots <= int(counts.median())}
     return Calibration.from_document(told[max(told)]) if told else UNKNOWN
 
 

@@ -3,25 +3,27 @@
 import pytest
 
 from implanting.base import load_base
-from implanting.base.usage import Advice
+from implanting.base.usage import UsageDefaults
 from toys import toy_base
 
 
 def test_advice_for_networks_that_stage_1_trained():
-    advice = toy_base().advice
-    assert (advice.implants_from_shots, advice.support_views(1)) == (2, 1)
+    usage = toy_base().usage
+    assert (usage.implants_from_shots, usage.support_views(1)) == (2, 1)
 
 
 def test_advice_for_the_imagenet_base():
-    advice = load_base("efficientnet-lite0").advice
-    assert advice.implants_from_shots == 5
-    assert [advice.support_views(shots) for shots in (1, 2, 3, 5)] == [6, 6, 1, 1]
-    assert set(advice.calibrations) == {1, 2}
+    usage = load_base("efficientnet-lite0").usage
+    assert usage.implants_from_shots == 5
+    assert [usage.support_views(shots) for shots in (1, 2, 3, 5)] == [6, 6, 1, 1]
+    assert set(usage.calibrations) == {1, 2}
 
 
 def test_a_larger_tau_is_undone_by_smaller_powers():
-    advice = Advice(calibrations={1: {"power": 3.0, "cut": 0.5}, 2: {"power": 1.0, "cut": 0.1}}).for_scaled_tau(2.0)
-    assert advice.calibrations == {1: {"power": 1.5, "cut": 0.5}, 2: {"power": 0.5, "cut": 0.1}}
+    usage = UsageDefaults(calibrations={1: {"power": 3.0, "cut": 0.5}, 2: {"power": 1.0, "cut": 0.1}}).for_scaled_tau(
+        2.0
+    )
+    assert usage.calibrations == {1: {"power": 1.5, "cut": 0.5}, 2: {"power": 0.5, "cut": 0.1}}
     base = load_base("efficientnet-lite0")
-    stored = base.advice.calibrations[1]["power"]
-    assert base.with_tau(4 * base.tau).advice.calibrations[1]["power"] == pytest.approx(stored / 4)
+    stored = base.usage.calibrations[1]["power"]
+    assert base.with_tau(4 * base.tau).usage.calibrations[1]["power"] == pytest.approx(stored / 4)
