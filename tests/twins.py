@@ -1,14 +1,26 @@
-"""Slow, obvious twins of stage 2 for one task: convolutions of concatenated maps, prototypes built in loops."""
+"""Slow, obvious twins: prototypes of gathered maps; and stage 2 for one task, by convolutions and loops."""
 
 from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
+from jaxtyping import Float
 from torch import Tensor
 
 from implanting.config import ImplantConfig
-from implanting.dense_classification import pool, scaled_cosine
+from implanting.dense_classification import PrototypeClassifier, pool, probabilities, scaled_cosine
 from implanting.implants import Implant, Implants
+
+
+def naive_probabilities(
+    classify: PrototypeClassifier,
+    support: Float[Tensor, "task way shot location dim"],
+    query: Float[Tensor, "task query location dim"],
+) -> Float[Tensor, "task query way"]:
+    """The probability of each of a task's classes for each query, from the maps of supports and queries."""
+    vectors = pool(support, classify.support_pooling).mean((-3, -2))
+    return probabilities(scaled_cosine(pool(query, classify.query_pooling), vectors[:, None], classify.tau))
+
 
 Statistics = list[tuple[Tensor, Tensor]]
 """Mean and variance of each batch norm, in the order in which they are met."""

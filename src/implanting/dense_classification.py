@@ -53,9 +53,34 @@ def probabilities(scores: Float[Tensor, "*batch location way"]) -> Float[Tensor,
     return torch.softmax(scores, dim=-1).mean(-2)
 
 
-def prototypes(support: Float[Tensor, "*batch shot 1 dim"]) -> Float[Tensor, "*batch dim"]:
-    """The plain mean of a class's pooled supports (Eq. 1); no support is normalised by itself."""
-    return support.mean((-3, -2))
+def prototypes(
+    vectors: Float[Tensor, "image dim"], supports: Int[Tensor, " support"], shots: int | Int[Tensor, " way"]
+) -> Float[Tensor, "way dim"]:
+    """The plain mean of each class's pooled supports (Eq. 1); no support is normalised by itself.
+
+    `supports` names the images of the first class, then those of the second, and so on, `shots` of each; the classes of
+    many tasks may follow one another. The images are averaged where they stand: nothing is gathered.
+    """
+    if isinstance(shots, int):
+        return F.embedding_bag(supports.view(-1, shots), vectors, mode="mean")
+    return F.embedding_bag(supports, vectors, shots.cumsum(0) - shots, mode="mean")
+
+
+def left_out_cosines(
+    queries: Float[Tensor, "image pooled dim"],
+    vectors: Float[Tensor, "image dim"],
+    labels: Int[Tensor, " image"],
+    means: Float[Tensor, "way dim"],
+    counts: Int[Tensor, " way"],
+) -> Float[Tensor, "image pooled way"]:
+    """Leave-one-out: cosines of supports with the prototypes, that of their own class made without them.
+
+    `vectors` are these supports as their prototypes average them; each class needs another one.
+    """
+    cosines = scaled_cosine(queries, means, 1.0)
+    rest = means[labels] * counts[labels, None] - vectors  # the length of a prototype does not change a cosine
+    own = scaled_cosine(queries, rest[:, None], 1.0)
+    return cosines.scatter(2, labels[:, None, None].expand(-1, queries.shape[1], 1), own)
 
 
 class CosineClassifier(nn.Module):
@@ -93,14 +118,9 @@ class PrototypeClassifier:
     query_pooling: Literal["gap", "gmp", "dense", "flatten"]
     tau: float
 
-    def __call__(
-        self,
-        support: Float[Tensor, "task way shot location dim"],
-        query: Float[Tensor, "task query location dim"],
-    ) -> Float[Tensor, "task query way"]:
-        """The probability of each of the task's classes for each query."""
-        vectors = prototypes(pool(support, self.support_pooling))
-        return probabilities(scaled_cosine(pool(query, self.query_pooling), vectors[:, None], self.tau))
+    def vectors(self, phi: Float[Tensor, "*batch location dim"]) -> Float[Tensor, "*batch pooled_dim"]:
+        """Each map pooled as a support."""
+        return pool(phi, self.support_pooling).squeeze(-2)
 
     def __str__(self) -> str:
         return f"{self.support_pooling}/{self.query_pooling}"

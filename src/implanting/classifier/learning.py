@@ -15,7 +15,7 @@ from torch import Tensor
 
 from implanting.base import BaseNetwork
 from implanting.datasets import views_of
-from implanting.dense_classification import pool, probabilities, scaled_cosine
+from implanting.dense_classification import left_out_cosines, pool, probabilities, prototypes, scaled_cosine
 from implanting.fewshot import UNKNOWN, Calibration, calibrate, open_set_score
 from implanting.implants import Fitted, Fitting, Supports, cross_fit, encode, widened
 from implanting.runtime import Stream, generator_of
@@ -69,11 +69,11 @@ class Learned:
     def with_images(self, images: Images, labels: Int[Tensor, " image"]) -> "Learned":
         """Further supports of these classes."""
         features = self.features(views_of(images, self.support_views).flatten(0, 1))
-        vectors = pool(features, self.fitted.classify.support_pooling).squeeze(1)
-        vectors = vectors.unflatten(0, (self.support_views, -1)).mean(0)
-        counts = self.counts + labels.bincount(minlength=len(self.counts))
-        moves = torch.zeros_like(self.prototypes).index_add(0, labels, vectors - self.prototypes[labels])
-        return self.replaced(self.prototypes + moves / counts[:, None], counts)  # a class without new images stays
+        vectors = self.fitted.classify.vectors(features).unflatten(0, (self.support_views, -1)).mean(0)
+        added = labels.bincount(minlength=len(self.counts))
+        counts = self.counts + added
+        moves = prototypes(vectors, labels.argsort(stable=True), added) - self.prototypes
+        return self.replaced(self.prototypes + (added / counts)[:, None] * moves, counts)
 
     def with_classes(self, places: Int[Tensor, " way"], way: int) -> "Learned":
         """The same classes at other places among `way`; places that stay empty wait for their first image."""
@@ -147,16 +147,15 @@ def learn_prototypes(
     vectors, queries, start = [], [], 0
     for images in batches:
         phi = base.embed(views_of(images, views).flatten(0, 1)).cpu().unflatten(0, (views, len(images)))
-        vectors.append(pool(phi, classify.support_pooling).squeeze(2).mean(0))
+        vectors.append(classify.vectors(phi).mean(0))
         queries.append(pool(phi[0], classify.query_pooling)[chosen[start : start + len(images)]])
         start += len(images)
     support, counts = torch.cat(vectors), labels.bincount()
-    sums = support.new_zeros(len(counts), support.shape[1]).index_add(0, labels, support)
-    fitted = Fitted((sums / counts[:, None])[None], classify)
+    fitted = Fitted(prototypes(support, labels.argsort(stable=True), counts)[None], classify)
     learned = Learned(base, fitted, counts, usual_calibration(base, counts), views)
     if not chosen.any():
         return learned
-    cosines = left_out_cosines(learned, torch.cat(queries), support[chosen], labels[chosen])
+    cosines = left_out_cosines(torch.cat(queries), support[chosen], labels[chosen], learned.prototypes, counts)
     told = calibrate(probabilities(classify.tau * cosines), labels[chosen], open_set_score(cosines))
     return dataclasses.replace(learned, calibration=told.backed_by(learned.calibration))
 
@@ -172,16 +171,3 @@ def calibrating(labels: Int[Tensor, " image"]) -> Int[Tensor, " chosen"]:
     counts = labels.bincount()
     eligible = torch.nonzero(counts[labels] >= ENOUGH).flatten()
     return eligible[:: max(1, -(-len(eligible) // CALIBRATED))]
-
-
-def left_out_cosines(
-    learned: Learned,
-    queries: Float[Tensor, "image pooled dim"],
-    vectors: Float[Tensor, "image dim"],
-    labels: Int[Tensor, " image"],
-) -> Float[Tensor, "image pooled way"]:
-    """Cosines of supports with the prototypes, that of their own class made without them."""
-    cosines = scaled_cosine(queries, learned.prototypes, 1.0)
-    rest = learned.prototypes[labels] * learned.counts[labels, None] - vectors
-    own = scaled_cosine(queries, rest[:, None], 1.0)
-    return cosines.scatter(2, labels[:, None, None].expand(-1, queries.shape[1], 1), own)

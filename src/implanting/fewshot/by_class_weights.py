@@ -80,11 +80,18 @@ class JointMethod:
     classify: PrototypeClassifier
     tasks_at_once: int = 16
 
+    @cached_property
+    def support_vectors(self) -> Float[Tensor, "image dim"]:
+        """Every image of novel classes pooled as a support."""
+        return self.classify.vectors(self.novel_phi)
+
     def __call__(self, tasks: Tasks) -> tuple[Queries, Queries]:
         base_tasks = self.base_tasks[int(tasks.numbers[0]) : int(tasks.numbers[-1]) + 1]
         base_classes = len(self.class_weights)
         with torch.inference_mode():
-            vectors = prototypes(pool(self.novel_phi[tasks.support], self.classify.support_pooling))
+            supports = tasks.support.to(self.novel_phi.device)
+            means = prototypes(self.support_vectors, supports.flatten(), supports.shape[2])
+            vectors = means.view(*supports.shape[:2], -1)
             weights = self.class_weights.expand(len(tasks), -1, -1)
             joint = torch.cat([weights, vectors], dim=1)[:, None]
             queries = torch.cat([self.base_phi[base_tasks.query], self.novel_phi[tasks.query]], dim=1)

@@ -5,12 +5,12 @@ from functools import cached_property
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from implanting.base import BaseNetwork
 from implanting.config import InferenceConfig
-from implanting.dense_classification import PrototypeClassifier, pool, prototype_classifier
+from implanting.dense_classification import PrototypeClassifier, pool, prototype_classifier, prototypes
 from implanting.fewshot.gathering import answers_of
 from implanting.fewshot.method import Queries, in_views, named
 from implanting.fewshot.tasks import Tasks
@@ -34,7 +34,7 @@ class PrototypeMethod:
     @cached_property
     def support_vectors(self) -> Float[Tensor, "image dim"]:
         """Every image pooled as a support, the mean of its views."""
-        return pool(self.phi, self.classify.support_pooling).squeeze(1).unflatten(0, (self.views, -1)).mean(0)
+        return self.classify.vectors(self.phi).unflatten(0, (self.views, -1)).mean(0)
 
     @cached_property
     def query_directions(self) -> Float[Tensor, "image location dim"]:
@@ -42,12 +42,24 @@ class PrototypeMethod:
         images = self.phi[: len(self.phi) // self.views]
         return F.normalize(pool(images, self.classify.query_pooling), dim=-1)
 
+    def directions(self, tasks: Tasks) -> Float[Tensor, "task way dim"]:
+        """The prototypes of each task, of unit length."""
+        supports = tasks.support.to(self.phi.device)
+        means = prototypes(self.support_vectors, supports.flatten(), supports.shape[2])
+        return F.normalize(means, dim=-1).view(*supports.shape[:2], -1)
+
     def __call__(self, tasks: Tasks) -> tuple[Queries, Queries]:
         with torch.inference_mode():
-            supports = tasks.support.flatten(0, 1).to(self.phi.device)
-            means = F.embedding_bag(supports, self.support_vectors, mode="mean")  # gathers nothing
-            vectors = self.classify.tau * F.normalize(means, dim=-1).view(*tasks.support.shape[:2], -1)
+            vectors = self.classify.tau * self.directions(tasks)
             return named(tasks, answers_of(self.query_directions, tasks, vectors))
+
+    @torch.inference_mode()
+    def cosines(self, tasks: Tasks) -> tuple[Float[Tensor, "query pooled way"], Int[Tensor, " query"]]:
+        """Those of each query's locations with the prototypes of its task, and its class's place in the task."""
+        pairs = zip(tasks.query, self.directions(tasks), strict=True)
+        found = [self.query_directions[query.flatten()] @ directions.T for query, directions in pairs]
+        way, queries = tasks.query.shape[1:]
+        return torch.cat(found), torch.arange(way).repeat_interleave(queries).repeat(len(tasks))
 
     def __str__(self) -> str:
         return f"prototypes ({self.classify}{in_views(self.views)})"

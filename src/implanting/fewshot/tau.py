@@ -7,14 +7,14 @@ with which the base answers by default.
 """
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from implanting.base import BaseNetwork
 from implanting.config import InferenceConfig, Pooling, TaskConfig
 from implanting.datasets import ImageSet
-from implanting.dense_classification import pool, prototype_classifier
+from implanting.dense_classification import PrototypeClassifier, prototype_classifier
+from implanting.fewshot.by_prototypes import PrototypeMethod
 from implanting.fewshot.tasks import draw_tasks
 from implanting.runtime import Progress, silent
 
@@ -41,23 +41,10 @@ def choose_tau(
     smallest, way = image_set.smallest_class, min(config.way, len(image_set.class_names))
     shot = min(config.shot, max(1, smallest // 2))
     fitting = TaskConfig(way, shot, max(1, min(config.queries, smallest - shot)), config.tasks, config.seed)
-    cosines, truth = task_cosines(phi, image_set, query_pooling, fitting)
+    method = PrototypeMethod(phi, PrototypeClassifier("gap", query_pooling, 1.0))
+    cosines, truth = method.cosines(draw_tasks(image_set, fitting))
     losses = torch.stack([cross_entropy(cosines, truth, float(tau)) for tau in CANDIDATES])
     return float(CANDIDATES[losses.argmin()])
-
-
-@torch.inference_mode()
-def task_cosines(
-    phi: Float[Tensor, "image location dim"], image_set: ImageSet, query_pooling: Pooling, config: TaskConfig
-) -> tuple[Float[Tensor, "query pooled way"], Int[Tensor, " query"]]:
-    """The cosine of each query's locations with the prototypes of its task, and its class's place in the task."""
-    tasks = draw_tasks(image_set, config)
-    directions, vectors = F.normalize(pool(phi, query_pooling), dim=-1), pool(phi, "gap").squeeze(1)
-    parts = []
-    for support, query in zip(tasks.support, tasks.query, strict=True):
-        parts.append(directions[query.flatten()] @ F.normalize(vectors[support].mean(1), dim=-1).T)
-    truth = torch.arange(config.way).repeat_interleave(config.queries).repeat(config.tasks)
-    return torch.cat(parts), truth
 
 
 def cross_entropy(

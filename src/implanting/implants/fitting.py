@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
@@ -14,6 +13,7 @@ from implanting.dense_classification import (
     pool,
     probabilities,
     prototype_classifier,
+    prototypes,
     scaled_cosine,
 )
 from implanting.errors import ConfigError
@@ -108,9 +108,11 @@ class Fitting:
     ) -> Float[Tensor, "task way wide_dim"]:
         """The plain mean of each class's pooled supports (Eq. 1), over all their views."""
         averaged = supports.first_views(self.support_views)
-        vectors = pool(widened(implants, averaged.base_maps, averaged.phi), classify.support_pooling).squeeze(2)
-        membership = F.one_hot(averaged.row_labels).to(vectors.dtype)
-        return (membership / membership.sum(0)).mT @ vectors
+        vectors = classify.vectors(widened(implants, averaged.base_maps, averaged.phi))
+        tasks, images, _ = vectors.shape
+        rows = averaged.row_labels.argsort(stable=True) + images * torch.arange(tasks)[:, None]
+        shots = averaged.row_labels.bincount().repeat(tasks)
+        return prototypes(vectors.flatten(0, 1), rows.flatten(), shots).unflatten(0, (tasks, -1))
 
 
 def fitting_of(base: BaseNetwork, pooling: InferenceConfig, config: ImplantConfig) -> Fitting:

@@ -12,14 +12,7 @@ from torch import Tensor
 from implanting.base import embed
 from implanting.config import InferenceConfig, Pooling, PretrainConfig, TaskConfig
 from implanting.datasets import ImageSet
-from implanting.dense_classification import (
-    PrototypeClassifier,
-    pool,
-    probabilities,
-    prototype_classifier,
-    prototypes,
-    scaled_cosine,
-)
+from implanting.dense_classification import PrototypeClassifier, probabilities, prototype_classifier
 from implanting.fewshot import (
     Calibration,
     PrototypeMethod,
@@ -89,21 +82,11 @@ def why_no_validation(validation: ImageSet) -> str | None:
     return None
 
 
-@torch.no_grad()
 def one_shot_calibration(
     phi: Float[Tensor, "image location dim"], image_set: ImageSet, classify: PrototypeClassifier
 ) -> Calibration:
     """From all queries of many tasks with one support a class."""
     way, queries = min(5, len(image_set.class_names)), min(QUERIES, image_set.smallest_class - 1)
     tasks = draw_tasks(image_set, TaskConfig(way, 1, queries, CALIBRATING_TASKS))
-    cosines = [
-        scaled_cosine(
-            pool(phi[query.flatten()], classify.query_pooling),
-            prototypes(pool(phi[support], classify.support_pooling)),
-            1.0,
-        )
-        for support, query in zip(tasks.support, tasks.query, strict=True)
-    ]
-    found = torch.cat(cosines)
-    labels = torch.arange(way).repeat_interleave(queries).repeat(len(tasks))
-    return calibrate(probabilities(classify.tau * found), labels, open_set_score(found), told_by="base")
+    cosines, truth = PrototypeMethod(phi, classify).cosines(tasks)
+    return calibrate(probabilities(classify.tau * cosines), truth, open_set_score(cosines), told_by="base")

@@ -68,11 +68,11 @@ def see(base: BaseNetwork, candidates: Candidates, tasks: Tasks | None, progress
     """Each candidate's probabilities among the classes of its task, or among the base classes."""
     classify = prototype_classifier(base.pooling, base.tau, InferenceConfig())
     phi, support = embed_used(base, candidates, tasks, progress)
-    vectors = (
-        require_class_weights(base).cpu()[None]
-        if support is None
-        else prototypes(pool(support, classify.support_pooling))
-    )
+    if support is None:
+        vectors = require_class_weights(base).cpu()[None]
+    else:
+        pooled = classify.vectors(support).flatten(0, 2)
+        vectors = prototypes(pooled, torch.arange(len(pooled)), support.shape[2]).view(*support.shape[:2], -1)
     given = [
         probabilities(scaled_cosine(pool(part, classify.query_pooling), vectors[task], base.tau))
         for task, part in enumerate(phi.split(torch.bincount(candidates.task).tolist()))

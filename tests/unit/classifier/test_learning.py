@@ -14,15 +14,15 @@ from implanting.classifier.learning import (
     calibrating,
     implants_pay,
     learn,
-    left_out_cosines,
     usual_calibration,
 )
 from implanting.config import ImplantConfig, InferenceConfig
 from implanting.datasets.views import view_of
-from implanting.dense_classification import PrototypeClassifier, pool
+from implanting.dense_classification import PrototypeClassifier, left_out_cosines, pool
 from implanting.fewshot import UNKNOWN, Calibration, Tasks
 from implanting.implants import ImplantMethod, compute_activations, encode, fitting_of
 from toys import coloured, toy_base
+from twins import naive_probabilities
 
 SHADES = coloured(classes=4, per_class=6, size=32, seed=1, prefix="shade")
 IMAGES, LABELS = SHADES.images[:16], SHADES.labels[:16]
@@ -51,7 +51,8 @@ def test_without_implants_it_is_prototypes_by_hand(base, support, query):
     phi, asked = base.embed(IMAGES), base.embed(QUERIES)
     classify = PrototypeClassifier(support, query, base.tau)
     by_class = torch.stack([phi[way == LABELS] for way in range(4)])
-    torch.testing.assert_close(answers(uncalibrated(learned)), classify(by_class[None], asked[None])[0])
+    expected = naive_probabilities(classify, by_class[None], asked[None])[0]
+    torch.testing.assert_close(answers(uncalibrated(learned)), expected)
     for way in range(4):
         mean = torch.stack([pool(one, support)[0] for one in phi[way == LABELS]]).mean(0)
         torch.testing.assert_close(learned.prototypes[way], mean)
@@ -89,7 +90,7 @@ def test_left_out_cosines_equal_a_loop(base, query, labels):
     phi = base.embed(IMAGES[: len(labels)])
     vectors, queries = phi.mean(1), pool(phi, query)
     chosen = calibrating(labels)
-    found = left_out_cosines(learned, queries[chosen], vectors[chosen], labels[chosen])
+    found = left_out_cosines(queries[chosen], vectors[chosen], labels[chosen], learned.prototypes, learned.counts)
     for place, image in enumerate(chosen.tolist()):
         for way in range(4):
             rest = [other for other in range(len(labels)) if labels[other] == way and other != image]

@@ -8,6 +8,7 @@ from implanting.config import InferenceConfig, TaskConfig
 from implanting.dense_classification import PrototypeClassifier, prototype_classifier
 from implanting.fewshot import PrototypeMethod, Tasks, draw_tasks
 from toys import labelled, seeded
+from twins import naive_probabilities
 
 LABELS = [number % 4 for number in range(40)]
 TASKS = draw_tasks(labelled(LABELS), TaskConfig(way=3, shot=2, queries=4, tasks=40))
@@ -61,7 +62,9 @@ def test_probabilities_of_a_task_one_can_draw():
     support = torch.tensor([[1.0, 0.0], [0.0, 3.0]]).view(1, 2, 1, 1, 2)
     query = torch.tensor([0.6, 0.8]).view(1, 1, 1, 2)
     expected = torch.softmax(torch.tensor([6.0, 8.0]), -1)
-    torch.testing.assert_close(PrototypeClassifier("gap", "gap", 10.0)(support, query)[0, 0], expected)
+    torch.testing.assert_close(
+        naive_probabilities(PrototypeClassifier("gap", "gap", 10.0), support, query)[0, 0], expected
+    )
 
 
 def test_tau_matters_for_dense_queries_only():

@@ -69,8 +69,12 @@ def test_probabilities_are_averaged_not_logits():
 
 
 def test_prototypes_are_plain_means_of_supports():
-    support = torch.tensor([[[[10.0, 0.0]], [[0.0, 1.0]]], [[[1.0, 2.0]], [[3.0, 4.0]]]])
-    assert prototypes(support).tolist() == [[5.0, 0.5], [2.0, 3.0]]
+    vectors = torch.tensor([[10.0, 0.0], [9.0, 9.0], [0.0, 1.0], [1.0, 2.0], [3.0, 4.0]])
+    supports = torch.tensor([0, 2, 3, 4])
+    assert prototypes(vectors, supports, 2).tolist() == [[5.0, 0.5], [2.0, 3.0]]
+    assert prototypes(vectors, supports, torch.tensor([2, 2])).tolist() == [[5.0, 0.5], [2.0, 3.0]]
+    uneven = prototypes(vectors, supports, torch.tensor([1, 0, 3]))  # of no support there is no mean
+    torch.testing.assert_close(uneven, torch.tensor([[10.0, 0.0], [0.0, 0.0], [4 / 3, 7 / 3]]))
 
 
 def test_shapes_are_checked_while_tests_run():

@@ -8,11 +8,12 @@ from implanting.config import TaskConfig
 from implanting.datasets import ImageSet
 from implanting.dense_classification import PrototypeClassifier
 from implanting.errors import ConfigError
-from implanting.fewshot import draw_tasks, with_tau_from
-from implanting.fewshot.tau import CANDIDATES, choose_tau, cross_entropy, task_cosines
+from implanting.fewshot import PrototypeMethod, draw_tasks, with_tau_from
+from implanting.fewshot.tau import CANDIDATES, choose_tau, cross_entropy
 from implanting.images import Normalisation, Preprocessing
 from implanting.networks.resnet12 import resnet12
 from toys import coloured, labelled, seeded, toy_base
+from twins import naive_probabilities
 
 IMAGES = labelled([number % 4 for number in range(32)])
 CONFIG = TaskConfig(way=3, shot=2, queries=3, tasks=5)
@@ -28,10 +29,11 @@ def features(spread: float) -> torch.Tensor:
 def test_the_loss_is_that_of_the_probabilities_of_inference(pooling):
     phi, tasks = features(1.0), draw_tasks(IMAGES, CONFIG)
     for tau in (2.0, 30.0):
-        probabilities = PrototypeClassifier("gap", pooling, tau)(phi[tasks.support], phi[tasks.query.flatten(1)])
+        classify = PrototypeClassifier("gap", pooling, tau)
+        probabilities = naive_probabilities(classify, phi[tasks.support], phi[tasks.query.flatten(1)])
         truth = torch.arange(3).repeat_interleave(3)
         expected = -sum(math.log(task[query, truth[query]]) for task in probabilities for query in range(9)) / 45
-        assert cross_entropy(*task_cosines(phi, IMAGES, pooling, CONFIG), tau).item() == pytest.approx(
+        assert cross_entropy(*PrototypeMethod(phi, classify).cosines(tasks), tau).item() == pytest.approx(
             expected, rel=1e-4
         )
 
@@ -39,7 +41,7 @@ def test_the_loss_is_that_of_the_probabilities_of_inference(pooling):
 def test_the_chosen_tau_is_the_best_of_all():
     phi = features(2.0)
     chosen = choose_tau(phi, IMAGES, "dense", CONFIG)
-    cosines = task_cosines(phi, IMAGES, "dense", CONFIG)
+    cosines = PrototypeMethod(phi, PrototypeClassifier("gap", "dense", 1.0)).cosines(draw_tasks(IMAGES, CONFIG))
     losses = {float(tau): cross_entropy(*cosines, float(tau)).item() for tau in CANDIDATES}
     assert losses[chosen] == min(losses.values())
     assert 1 < chosen < 1000

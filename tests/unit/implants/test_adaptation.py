@@ -19,7 +19,7 @@ from implanting.implants.adaptation import adapt, inner_products, leave_one_out_
 from implanting.implants.stream import new_implants
 from implanting.networks.resnet12 import c128f, resnet12
 from toys import coloured, same, seeded, toy_base
-from twins import naive_adapt, naive_implants, naive_loss, naive_scores
+from twins import naive_adapt, naive_implants, naive_loss, naive_probabilities, naive_scores
 
 TAIL, SIZES = resnet12(1).tail, ((4, 5),) * 3
 """Maps of 4 channels, then 8, at 4 x 5 locations, pooled to 2 x 2."""
@@ -215,7 +215,7 @@ def test_silent_implants_leave_the_prototype_classifier(support, query):
         # mean does not mind repetition.
         rest = torch.stack([by_class[:, 0, shot] for shot in range(3) if shot != left_out], 1).repeat(1, 3, 1, 1)
         supports = torch.stack([rest, by_class[:, 1].repeat(1, 2, 1, 1), by_class[:, 2].repeat(1, 2, 1, 1)], 1)
-        expected = classify(supports, by_class[:, 0, left_out : left_out + 1])
+        expected = naive_probabilities(classify, supports, by_class[:, 0, left_out : left_out + 1])
         torch.testing.assert_close(probabilities[:, left_out, None], expected, rtol=1e-4, atol=1e-5)
 
 
@@ -268,7 +268,7 @@ def test_c128f_is_adapted_too():
 THOUSAND_WAYS = """
 import torch
 import torch.nn.functional as F
-from implanting.adapt import inner_products, leave_one_out_loss, leave_one_out_scores
+from implanting.implants.adaptation import inner_products, leave_one_out_loss, leave_one_out_scores
 from implanting.config import ImplantConfig
 
 def peak():
