@@ -29,8 +29,7 @@ def drawn(labels: Tensor, views: int = 2, tasks: int = 2, seed: int = 0) -> Supp
 def fitting(
     config: ImplantConfig = CONFIG, support_views: int = 1, support: str = "gap", query: str = "dense"
 ) -> Fitting:
-    by_prototypes, by_implants = (PrototypeClassifier(support, query, tau) for tau in (17.0, config.implant_tau))
-    return Fitting("toy", TAIL, by_prototypes, by_implants, config, support_views)
+    return Fitting(TAIL, PrototypeClassifier(support, query, 17.0), config, support_views)
 
 
 def generators(*tasks: int) -> list[torch.Generator]:

@@ -35,7 +35,8 @@ def imagenet_base() -> BaseNetwork:
 
 def lite0_base(network: EfficientNetLite0, preprocessing: Preprocessing, pooling: Pooling, tau: float) -> BaseNetwork:
     """EfficientNet-Lite0 with what flowers showed of its use."""
-    usage = UsageDefaults(few_shot_views=VIEWS, calibrations=imagenet_calibrations()).for_scaled_tau(tau / IMAGENET_TAU)
+    usage = UsageDefaults(implants_from_shots=5, few_shot_views=VIEWS, calibrations=imagenet_calibrations())
+    usage = usage.for_scaled_tau(tau / IMAGENET_TAU)
     return BaseNetwork(network, preprocessing, name=IMAGENET, pooling=pooling, tau=tau, usage=usage)
 
 

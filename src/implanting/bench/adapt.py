@@ -55,7 +55,7 @@ class Workload:
         """Adapt so many tasks, some of them together."""
         *base_maps, phi = (part.expand(together, *part.shape).contiguous() for part in self.cached)
         supports, config = Supports(base_maps, phi, self.labels, self.sizes), ImplantConfig(implant_epochs=epochs)
-        fitting = Fitting("noise", self.network.tail, CLASSIFY, CLASSIFY, config)
+        fitting = Fitting(self.network.tail, CLASSIFY, config)
         for first in range(0, tasks, together):
             fitting.adapted(supports, [generator_of(0, Stream.IMPLANTS, first + number) for number in range(together)])
 

@@ -36,7 +36,7 @@ def evaluate_some(images: int, size: int, width: int, tasks: int) -> int:
     activations = random_activations(network, images, size)
     config = TaskConfig(way=5, shot=5, queries=30, tasks=tasks)
     classify, implants = PrototypeClassifier("gap", "dense", 10.0), ImplantConfig(implant_epochs=2)
-    fitting = Fitting("noise", network.tail, classify, classify, implants)
+    fitting = Fitting(network.tail, classify, implants)
     method = ImplantMethod(activations, fitting, seed=0, tasks_at_once=tasks_together(activations, views=1))
     evaluate_tasks(method, draw_tasks(random_images(images, CLASSES), config), config, CLASSES)
     return sum(array.nbytes for array in (*activations.base_maps, activations.phi))

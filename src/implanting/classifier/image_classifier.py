@@ -20,14 +20,13 @@ from implanting.classifier.answers import Answer, Answering
 from implanting.classifier.explaining import explain
 from implanting.classifier.files import ClassifierState, read_classifier, save_classifier
 from implanting.classifier.labels import Labels, as_labels, class_numbers, is_like
-from implanting.classifier.learning import learn
+from implanting.classifier.learning import learn, with_implants
 from implanting.classifier.reading import BATCH, decoded
 from implanting.config import ClassifierConfig, ImplantConfig, InferenceConfig, require
 from implanting.errors import CheckpointError, ConfigError, DataError, ImplantsKept
 from implanting.fewshot import open_set_score
 from implanting.heatmap import Explanation, MapKind
 from implanting.images import Failure, ImageSource, list_sources
-from implanting.implants import fitting_of
 from implanting.runtime import Progress, choose_device, seed_from, silent
 
 CONFIG, IMPLANTS, POOLING = ClassifierConfig(), ImplantConfig(), InferenceConfig()
@@ -124,25 +123,16 @@ class ImageClassifier:
         classes: np.ndarray,
         labels: Int[Tensor, " image"],
     ) -> None:
-        config = ImplantConfig(
-            implant_channels=self.implant_channels,
-            implant_epochs=self.implant_epochs,
-            implant_learning_rate=self.implant_learning_rate,
-        )
-        views = base.usage.support_views(int(labels.bincount().median()))
+        config, counts = None, labels.bincount()
+        if with_implants(self.implants, base, counts):
+            config = ImplantConfig(self.implant_channels, self.implant_epochs, self.implant_learning_rate)
+        views = base.usage.support_views(int(counts.median()))
         pooling = InferenceConfig(self.support_pooling, self.query_pooling, views)
         images = None
         if self.keep_supports:
             images = torch.cat(list(batches))
             batches = iter(images.split(BATCH))
-        learned = learn(
-            base,
-            fitting_of(base, pooling, config),
-            batches,
-            labels,
-            self.implants if self.implants == "auto" else bool(self.implants),
-            seed_from(self.random_state),
-        )
+        learned = learn(base, pooling, config, batches, labels, seed_from(self.random_state))
         self._take(ClassifierState(size, classes, learned, None if images is None else (images, labels)))
 
     def _take(self, state: ClassifierState) -> None:

@@ -9,15 +9,24 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from implanting.base import BaseNetwork
+from implanting.config import ImplantConfig, InferenceConfig
 from implanting.datasets import views_of
-from implanting.dense_classification import left_out_cosines, pool, probabilities, prototypes, scaled_cosine
+from implanting.dense_classification import (
+    left_out_cosines,
+    pool,
+    probabilities,
+    prototype_classifier,
+    prototypes,
+    scaled_cosine,
+)
 from implanting.fewshot import UNKNOWN, Calibration, calibrate, open_set_score
-from implanting.implants import Fitted, Fitting, Supports, cross_fit, encode, widened
+from implanting.implants import Fitted, Fitting, Supports, cross_fit_implants, encode, fitting_of, widened
 from implanting.runtime import Stream, generator_of
 
 Images = UInt8[Tensor, "image height width 3"]
@@ -94,24 +103,24 @@ class Learned:
 
 def learn(
     base: BaseNetwork,
-    fitting: Fitting,
+    pooling: InferenceConfig,
+    config: ImplantConfig | None,
     batches: Iterable[Images],
     labels: Int[Tensor, " image"],
-    implants: Literal["auto"] | bool,
     seed: int,
 ) -> Learned:
-    """Learn classes from their supports."""
-    if implants_pay(base, labels.bincount()) if implants == "auto" else implants:
-        return learn_implants(base, fitting, torch.cat(list(batches)), labels, seed)
-    return learn_prototypes(base, fitting, batches, labels)
+    """Learn classes from their supports; without a configuration of implants, by prototypes alone."""
+    if config is None:
+        return learn_prototypes(base, pooling, batches, labels)
+    return learn_implants(base, fitting_of(base, pooling, config), torch.cat(list(batches)), labels, seed)
 
 
-def implants_pay(base: BaseNetwork, counts: Int[Tensor, " way"]) -> bool:
-    """Whether validation classes showed implants to help with so many supports, and training them takes seconds."""
-    described = base.tail is not None and base.pooling != "flatten"
-    return (
-        described and float(counts.median()) >= base.usage.implants_from_shots and int(counts.sum()) <= MOST_IMPLANTED
-    )
+def with_implants(asked: Literal["auto"] | bool | np.bool_, base: BaseNetwork, counts: Int[Tensor, " way"]) -> bool:
+    """Whether implants are trained: as asked, or where they are known to help and training them takes seconds."""
+    if asked != "auto":
+        return bool(asked)
+    possible = base.tail is not None and base.pooling != "flatten" and int(counts.sum()) <= MOST_IMPLANTED
+    return possible and float(counts.median()) >= base.usage.implants_from_shots
 
 
 def learn_implants(
@@ -124,7 +133,7 @@ def learn_implants(
     learned = Learned(base, fitted, counts, usual_calibration(base, counts), fitting.support_views)
     if int(learned.counts.max()) < ENOUGH:
         return learned
-    held_out = cross_fit(supports, brief(fitting), [generator_of(seed, Stream.IMPLANTS, 0)]).implants
+    held_out = cross_fit_implants(supports, brief(fitting), [generator_of(seed, Stream.IMPLANTS, 0)])
     asked = held_out.probabilities[0].isfinite().all(-1)
     scores = open_set_score(held_out.cosines[0, asked][:, None])
     told = calibrate(held_out.probabilities[0, asked], labels[asked], scores)
@@ -138,10 +147,10 @@ def brief(fitting: Fitting) -> Fitting:
 
 
 def learn_prototypes(
-    base: BaseNetwork, fitting: Fitting, batches: Iterable[Images], labels: Int[Tensor, " image"]
+    base: BaseNetwork, pooling: InferenceConfig, batches: Iterable[Images], labels: Int[Tensor, " image"]
 ) -> Learned:
     """Prototypes alone, the images read batch by batch: memory does not grow with them beyond one vector each."""
-    classify, views = fitting.by_prototypes, fitting.support_views
+    classify, views = prototype_classifier(base.pooling, base.tau, pooling), pooling.support_views
     chosen = torch.zeros(len(labels), dtype=torch.bool)
     chosen[calibrating(labels)] = True
     vectors, queries, start = [], [], 0

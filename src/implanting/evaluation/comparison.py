@@ -108,7 +108,7 @@ class Comparison:
         require_fit(base, image_set)
         for approach in approaches:
             if approach.implants is not None:
-                fitting_of(base, approach.pooling, approach.implants).require_implants()
+                fitting_of(base, approach.pooling, approach.implants)  # or say why there can be no implants
 
     @property
     def implants(self) -> bool:

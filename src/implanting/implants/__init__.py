@@ -8,7 +8,7 @@ from implanting.implants.activations import Activations, compute_activations, em
 from implanting.implants.by_decision import DecidedMethod
 from implanting.implants.by_implants import ImplantMethod, implant_method, tasks_together
 from implanting.implants.cache import DESCRIPTION
-from implanting.implants.crossfit import cross_fit
+from implanting.implants.crossfit import cross_fit_implants
 from implanting.implants.fitting import Fitted, Fitting, fitting_of, widened
 from implanting.implants.stream import EPSILON, Implant, Implants, activate, implant_tensors, implants_from_tensors
 from implanting.implants.supports import Supports
@@ -26,7 +26,7 @@ __all__ = [
     "Supports",
     "activate",
     "compute_activations",
-    "cross_fit",
+    "cross_fit_implants",
     "embed_together",
     "encode",
     "fitting_of",

@@ -140,7 +140,7 @@ def adapt(supports: Supports, tail: Tail, config: ImplantConfig, generators: lis
         optimizer.step(torch.autograd.grad(loss, parameters))
     for parameter in parameters:
         parameter.requires_grad_(False)
-    trained = constant + inner_products(implants(base_maps, fix=True), membership, config, groups)
+    trained = constant + inner_products(implants.fix_statistics(base_maps), membership, config, groups)
     require_finite(leave_one_out_scores(trained, membership, config.implant_tau), supports)
     return implants
 

@@ -6,7 +6,7 @@ import torch
 
 from implanting.fewshot import Queries, Tasks, named, room_for
 from implanting.implants.by_implants import ImplantMethod
-from implanting.implants.crossfit import cross_fit, implants_help
+from implanting.implants.crossfit import HeldOut, cross_fit_implants, cross_fit_prototypes, implants_help
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,12 @@ class DecidedMethod:
     def __call__(self, tasks: Tasks) -> tuple[Queries, Queries]:
         fitting, supports = self.implants.fitting, self.implants.supports(tasks)
         generators = self.implants.generators(tasks)
-        held_out = cross_fit(supports, fitting, generators, room_for(self.tasks_at_once, tasks.size))
+        together = room_for(self.tasks_at_once, tasks.size)
+        held_out = HeldOut(
+            labels=supports.labels,
+            prototypes=cross_fit_prototypes(supports, fitting, together),
+            implants=cross_fit_implants(supports, fitting, generators, together),
+        )
         queries = self.implants.activations.of(tasks.query.flatten(1))
         by_implants = fitting.fit_implants(supports, generators).probabilities(*queries)
         by_prototypes = fitting.fit_prototypes(supports).probabilities(*queries)

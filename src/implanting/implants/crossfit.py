@@ -1,10 +1,11 @@
 """Cross-fitting: how well would a task's classifier do on images that it has not seen, told from its supports alone?
 
 The leave-one-out loss is what implants are trained on, so it flatters them. Here the images of each class are dealt
-into folds; an image is scored by prototypes, and by implants and their prototypes, that were fitted to the other folds:
+into folds; an image is scored by prototypes, or by implants and their prototypes, that were fitted to the other folds:
 neither it nor any of its views was seen, not even by batch norm. Folds of a task are further tasks of the batch.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -82,25 +83,50 @@ def alike(labels: Int[Tensor, " image"], turn: Int[Tensor, " image"]) -> list[Fo
     return [Folds(*(torch.stack(images) for images in zip(*pairs, strict=True))) for pairs in grouped.values()]
 
 
-def cross_fit(supports: Supports, fitting: Fitting, generators: list[Generator], together: int = FEWEST) -> HeldOut:
-    """Held-out scores of every support of every task; at most `together` folds are fitted at once.
+def cross_fit_prototypes(supports: Supports, fitting: Fitting, together: int = FEWEST) -> Scores:
+    """What prototypes say of every support of every task, made without its fold."""
+
+    def fit(kept: Supports, _: Int[Tensor, " some"]) -> Fitted:
+        return fitting.fit_prototypes(kept)
+
+    return cross_fit(supports, fitting.config.decision_folds, fit, together)
+
+
+def cross_fit_implants(
+    supports: Supports, fitting: Fitting, generators: list[Generator], together: int = FEWEST
+) -> Scores:
+    """What implants say of every support of every task, trained without its fold.
 
     Each fold's implants begin as the implants of its task would, drawn from the task's generator, which stays as it is.
     """
-    turn = deal(supports.labels, fitting.config.decision_folds)
+
+    def fit(kept: Supports, tasks: Int[Tensor, " some"]) -> Fitted | None:
+        if not fitting.can_train(kept.labels):
+            return None
+        return fitting.fit_implants(kept, [copy_of(generators[task]) for task in tasks.tolist()])
+
+    return cross_fit(supports, fitting.config.decision_folds, fit, together)
+
+
+def cross_fit(
+    supports: Supports, folds: int, fit: Callable[[Supports, Int[Tensor, " some"]], Fitted | None], together: int
+) -> Scores:
+    """Held-out scores of every support of every task; at most `together` folds are fitted at once.
+
+    `fit` makes classifiers of the images that some tasks keep, or None where these are too few.
+    """
+    turn = deal(supports.labels, folds)
     if int(turn.max()) == NEVER:
         raise DataError("cross-fitting needs a class with two images or more; every class has one: add images")
-    by_prototypes, by_implants = nothing_said(supports), nothing_said(supports)
-    for folds in alike(supports.labels, turn):
-        pairs = torch.cartesian_prod(torch.arange(len(supports)), torch.arange(len(folds.kept)))
+    scores = nothing_said(supports)
+    for alike_folds in alike(supports.labels, turn):
+        pairs = torch.cartesian_prod(torch.arange(len(supports)), torch.arange(len(alike_folds.kept)))
         for tasks, numbers in (chunk.unbind(1) for chunk in pairs.split(together)):
-            kept, held = supports.some(tasks, folds.kept[numbers]), supports.some(tasks, folds.held[numbers])
-            place = tasks[:, None], folds.held[numbers]
-            score(by_prototypes, place, fitting.fit_prototypes(kept), held)
-            if fitting.can_train(kept.labels):
-                fresh = [copy_of(generators[task]) for task in tasks.tolist()]
-                score(by_implants, place, fitting.fit_implants(kept, fresh), held)
-    return HeldOut(supports.labels, by_prototypes, by_implants)
+            kept, held = alike_folds.kept[numbers], alike_folds.held[numbers]
+            fitted = fit(supports.some(tasks, kept), tasks)
+            if fitted is not None:
+                score(scores, (tasks[:, None], held), fitted, supports.some(tasks, held))
+    return scores
 
 
 def nothing_said(supports: Supports) -> Scores:

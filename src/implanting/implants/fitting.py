@@ -1,6 +1,6 @@
 """The classifiers that supports become: prototypes alone, or with implants."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
@@ -56,14 +56,16 @@ def widened(implants: Implants | None, base_maps: BaseMaps, phi: PooledMaps) -> 
 class Fitting:
     """How the supports of tasks become classifiers."""
 
-    network: str
-    """The name of the base network."""
-    tail: Tail | None
+    tail: Tail
     by_prototypes: PrototypeClassifier
-    by_implants: PrototypeClassifier
     config: ImplantConfig
     support_views: int = 1
     """Views of each support that a prototype averages."""
+
+    @property
+    def by_implants(self) -> PrototypeClassifier:
+        """The same with the fixed tau of stage 2."""
+        return replace(self.by_prototypes, tau=self.config.implant_tau)
 
     @property
     def views(self) -> int:
@@ -80,24 +82,16 @@ class Fitting:
 
     def adapted(self, supports: Supports, generators: list[Generator]) -> Implants:
         """Implants, a fresh set for each task, trained on its supports; each thread trains those of its share."""
-        seen, tail = supports.first_views(self.config.adapt_views), self.require_implants()
+        seen = supports.first_views(self.config.adapt_views)
 
         def share(tasks: slice) -> Implants:
-            return adapt(seen[tasks], tail, self.config, generators[tasks])
+            return adapt(seen[tasks], self.tail, self.config, generators[tasks])
 
         return joined(in_threads(share, shares(len(seen))))
 
     def around(self, implants: Implants | None, supports: Supports, classify: PrototypeClassifier) -> Fitted:
         """Classifiers of implants that are trained, or of none: what is left to make are the prototypes."""
         return Fitted(self.means(supports, implants, classify), classify, implants)
-
-    def require_implants(self) -> Tail:
-        """The tail, or an error that says why there can be no implants."""
-        if self.by_prototypes.support_pooling == "flatten":
-            raise ConfigError("implants need a base trained with dense, gap or gmp; this one was trained with flatten")
-        if self.tail is None:
-            raise ConfigError(f"implants need to know the last layers of {self.network}: describe them by tail=...")
-        return self.tail
 
     def can_train(self, labels: Int[Tensor, " label"]) -> bool:
         """Whether implants can be trained on supports of these classes: leave-one-out must leave something."""
@@ -116,12 +110,10 @@ class Fitting:
 
 
 def fitting_of(base: BaseNetwork, pooling: InferenceConfig, config: ImplantConfig) -> Fitting:
-    """How tasks are fitted on a base: prototypes with the learned tau, implants with the fixed tau of stage 2."""
-    return Fitting(
-        network=base.name,
-        tail=base.tail,
-        by_prototypes=prototype_classifier(base.pooling, base.tau, pooling),
-        by_implants=prototype_classifier(base.pooling, config.implant_tau, pooling),
-        config=config,
-        support_views=pooling.support_views,
-    )
+    """How tasks are fitted on a base, or an error that says why it can have no implants."""
+    if base.pooling == "flatten":
+        raise ConfigError("implants need a base trained with dense, gap or gmp; this one was trained with flatten")
+    if base.tail is None:
+        raise ConfigError(f"implants need to know the last layers of {base.name}: describe them by tail=...")
+    classify = prototype_classifier(base.pooling, base.tau, pooling)
+    return Fitting(base.tail, classify, config, pooling.support_views)

@@ -13,7 +13,7 @@ machine's matrix multiplication, where a convolution to 16 channels does not
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -29,6 +29,7 @@ EPSILON = 1e-5
 """Added to variances in batch norm, as PyTorch does."""
 
 Maps = Float[Tensor, "task image location _"]
+Statistics = tuple[Float[Tensor, "task 1 1 out"], Float[Tensor, "task 1 1 out"]]
 
 
 @dataclass
@@ -44,7 +45,7 @@ class Implant:
     implant_weight: Float[Tensor, "task implant_channel taps_out"] | None
     gamma: Float[Tensor, "task 1 1 out"]
     beta: Float[Tensor, "task 1 1 out"]
-    statistics: tuple[Float[Tensor, "task 1 1 out"], Float[Tensor, "task 1 1 out"]] | None = None
+    statistics: Statistics | None = None
     """Variance and mean of each channel, once they are fixed."""
 
     def parameters(self) -> list[Tensor]:
@@ -52,16 +53,27 @@ class Implant:
         weights = [self.base_weight, self.implant_weight, self.gamma, self.beta]
         return [weight for weight in weights if weight is not None]
 
-    def __call__(self, base: Maps, implant: Maps | None, size: tuple[int, int], fix: bool) -> PooledMaps:
-        """Convolution and batch norm, with the statistics of these images unless they were fixed before."""
+    def convolve(self, base: Maps, implant: Maps | None, size: tuple[int, int]) -> PooledMaps:
+        """The convolution of [base, implant], as one product and a sum of shifts."""
         spread = base.flatten(1, 2) @ self.base_weight
         if self.implant_weight is not None and implant is not None:
             spread = torch.baddbmm(spread, implant.flatten(1, 2), self.implant_weight)
-        maps = sum_of_shifts(spread.unflatten(1, base.shape[1:3]), size, self.kernel, self.stride)
-        variance, mean = self.statistics or torch.var_mean(maps, dim=(1, 2), correction=0, keepdim=True)
-        if fix:
-            self.statistics = variance, mean
+        return sum_of_shifts(spread.unflatten(1, base.shape[1:3]), size, self.kernel, self.stride)
+
+    def normalise(self, maps: Maps) -> Maps:
+        """Batch norm, with the statistics of these images unless they were fixed before."""
+        variance, mean = self.statistics or statistics_of(maps)
         return (maps - mean) * (torch.rsqrt(variance + EPSILON) * self.gamma) + self.beta
+
+    def fix_and_normalise(self, maps: Maps) -> Maps:
+        """Batch norm with the statistics of these images, which serve from now on."""
+        self.statistics = statistics_of(maps)
+        return self.normalise(maps)
+
+
+def statistics_of(maps: Maps) -> Statistics:
+    """Variance and mean of each channel over the images and locations of each task."""
+    return torch.var_mean(maps, dim=(1, 2), correction=0, keepdim=True)
 
 
 @dataclass
@@ -77,16 +89,20 @@ class Implants:
         """What is trained: all of it."""
         return [parameter for implant in self.layers for parameter in implant.parameters()]
 
-    def __call__(self, base_maps: BaseMaps, fix: bool = False) -> PooledMaps:
-        """The implant part of phi_wide for images of each task, from the base activations that the tail reads.
+    def __call__(self, base_maps: BaseMaps) -> PooledMaps:
+        """The implant part of phi_wide for images of each task, from the base activations that the tail reads."""
+        return self._stream(base_maps, Implant.normalise)
 
-        With `fix`, the batch-norm statistics of these images are kept and serve all later calls.
-        """
+    def fix_statistics(self, base_maps: BaseMaps) -> PooledMaps:
+        """Keep the batch-norm statistics of these images for all later calls; gives what the images become."""
+        return self._stream(base_maps, Implant.fix_and_normalise)
+
+    def _stream(self, base_maps: BaseMaps, normalise: Callable[[Implant, Maps], Maps]) -> PooledMaps:
         outputs: BaseMaps = []
         for layer, implant in zip(self.tail.layers, self.layers, strict=True):
             size = self.sizes[layer.reads]
             below = None if layer.below is None else outputs[layer.below]
-            maps = implant(base_maps[layer.reads], below, size, fix)
+            maps = normalise(implant, implant.convolve(base_maps[layer.reads], below, size))
             if layer.adds is not None:
                 maps = maps + outputs[layer.adds]
             outputs.append(max_pool(activate(maps, layer.activation), strided(size, layer.stride), layer.pool))

@@ -11,15 +11,14 @@ from implanting.classifier.learning import learn
 from implanting.config import ImplantConfig, InferenceConfig
 from implanting.errors import ConfigError
 from implanting.images import load
-from implanting.implants import fitting_of
 from toys import coloured, noise, toy_base
 
 SHADES = coloured(classes=4, per_class=4, size=32, seed=1, prefix="shade")
 
 
 def learned_by(base: BaseNetwork, implants: bool = False) -> Learned:
-    fitting = fitting_of(base, InferenceConfig(), ImplantConfig(implant_channels=3, implant_epochs=3))
-    return learn(base, fitting, [SHADES.images], SHADES.labels, implants, seed=7)
+    config = ImplantConfig(implant_channels=3, implant_epochs=3) if implants else None
+    return learn(base, InferenceConfig(), config, [SHADES.images], SHADES.labels, seed=7)
 
 
 @pytest.mark.parametrize("implants", [False, True])

@@ -12,9 +12,9 @@ from implanting.classifier import Learned
 from implanting.classifier.learning import (
     CALIBRATED,
     calibrating,
-    implants_pay,
     learn,
     usual_calibration,
+    with_implants,
 )
 from implanting.config import ImplantConfig, InferenceConfig
 from implanting.datasets.views import view_of
@@ -34,7 +34,7 @@ CONFIG = ImplantConfig(implant_channels=3, implant_epochs=3)
 def learned_by(base: BaseNetwork, labels: Tensor = LABELS, implants: bool = False, **pooling: Any) -> Learned:
     inference = InferenceConfig(**pooling)
     batches = iter(IMAGES[: len(labels)].split(5))  # of uneven size: how images are batched must not matter
-    return learn(base, fitting_of(base, inference, CONFIG), batches, labels, implants, seed=7)
+    return learn(base, inference, CONFIG if implants else None, batches, labels, seed=7)
 
 
 def answers(learned: Learned, images: Tensor = QUERIES) -> Tensor:
@@ -79,7 +79,7 @@ def test_with_implants_it_is_evaluation_with_one_task(base):
 def test_implants_are_those_of_the_seed(base):
     first, again = learned_by(base, implants=True), learned_by(base, implants=True)
     assert torch.equal(answers(first), answers(again))
-    other = learn(base, fitting_of(base, InferenceConfig(), CONFIG), [IMAGES], LABELS, True, 8)
+    other = learn(base, InferenceConfig(), CONFIG, [IMAGES], LABELS, seed=8)
     assert not torch.equal(answers(first), answers(other))
 
 
@@ -177,10 +177,12 @@ def test_a_class_that_comes_and_goes_leaves_the_others_bit_for_bit(base, implant
 
 
 def test_auto_is_implants_where_they_pay(base):
-    assert implants_pay(base, torch.tensor([2, 2, 1]))
-    assert not implants_pay(base, torch.tensor([1, 1, 2]))
-    assert not implants_pay(base, torch.tensor([400, 400]))  # training would take minutes
-    assert not implants_pay(toy_base(pooling="flatten"), torch.tensor([5, 5]))
+    assert with_implants("auto", base, torch.tensor([2, 2, 1]))
+    assert not with_implants("auto", base, torch.tensor([1, 1, 2]))
+    assert not with_implants("auto", base, torch.tensor([400, 400]))  # training would take minutes
+    assert not with_implants("auto", toy_base(pooling="flatten"), torch.tensor([5, 5]))
+    assert with_implants(True, base, torch.tensor([1, 1]))
+    assert not with_implants(False, base, torch.tensor([5, 5]))
 
 
 def test_a_flattened_base_classifies():

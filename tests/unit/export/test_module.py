@@ -77,7 +77,7 @@ def test_strides_residuals_and_kernels_as_implants_have_them(size):
         layer.gamma = torch.rand(layer.gamma.shape, generator=seeded(1)) + 0.5
         layer.beta = torch.rand(layer.beta.shape, generator=seeded(2)) - 0.5
     maps = [torch.randn(1, 6, r * c, n, generator=seeded(4)) for (r, c), n in zip(sizes, (4, 3), strict=True)]
-    implants(maps, fix=True)
+    implants.fix_statistics(maps)
     queries = [part[:, :2] * 1.3 for part in maps]
     expected = implants(queries)[0]
     grids = [part[0].mT.unflatten(2, one) for part, one in zip(queries, sizes, strict=True)]

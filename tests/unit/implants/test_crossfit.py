@@ -8,8 +8,16 @@ from torch import Tensor
 
 from implanting.config import ImplantConfig
 from implanting.errors import DataError
-from implanting.implants import Fitting, Supports, cross_fit
-from implanting.implants.crossfit import HeldOut, Scores, alike, deal, implants_help
+from implanting.implants import Fitting, Supports
+from implanting.implants.crossfit import (
+    HeldOut,
+    Scores,
+    alike,
+    cross_fit_implants,
+    cross_fit_prototypes,
+    deal,
+    implants_help,
+)
 from toy_tasks import CONFIG, drawn, fitting, generators
 
 UNEVEN = torch.tensor([1, 0, 2, 0, 1, 3, 1, 0, 1])
@@ -52,12 +60,18 @@ def naive_cross_fit(supports: Supports, how: Fitting, task: int) -> dict[int, tu
     return scores
 
 
+def cross_fit(supports: Supports, how: Fitting, together: int = 8) -> HeldOut:
+    """What prototypes and implants say, the implants of task i drawn from its own generator."""
+    by_implants = cross_fit_implants(supports, how, generators(0, 1), together)
+    return HeldOut(supports.labels, cross_fit_prototypes(supports, how, together), by_implants)
+
+
 @pytest.mark.parametrize("labels", [UNEVEN, EVEN])
 @pytest.mark.parametrize(("views", "folds"), [(1, 3), (2, 2), (2, 9)])
 def test_cross_fitting_equals_a_loop_over_folds(labels, views, folds):
     supports = drawn(labels, views)
     how = fitting(replace(CONFIG, adapt_views=views, decision_folds=folds), views)
-    found = cross_fit(supports, how, generators(0, 1), together=3)
+    found = cross_fit(supports, how, together=3)
     for task in range(2):
         expected = naive_cross_fit(supports, how, task)
         assert found.prototypes.cosines[task].isfinite().all(-1).nonzero().flatten().tolist() == sorted(expected)
@@ -70,7 +84,7 @@ def test_cross_fitting_equals_a_loop_over_folds(labels, views, folds):
 
 def test_lone_images_are_never_held_out_but_stay_prototypes():
     supports = drawn(UNEVEN)
-    found = cross_fit(supports, fitting(), generators(0, 1))
+    found = cross_fit(supports, fitting())
     for scores in (found.prototypes, found.implants):
         assert scores.probabilities[:, [2, 5]].isnan().all()
         others = [0, 1, 3, 4, 6, 7, 8]
@@ -78,7 +92,7 @@ def test_lone_images_are_never_held_out_but_stay_prototypes():
         torch.testing.assert_close(scores.probabilities[:, others].sum(-1), torch.ones(2, 7))
     turned = replace(supports, phi=supports.phi.clone())
     turned.phi[:, [4, 5]] *= -1  # both views of the only image of class 2
-    again = cross_fit(turned, fitting(), generators(0, 1)).prototypes.cosines[:, others]
+    again = cross_fit(turned, fitting()).prototypes.cosines[:, others]
     torch.testing.assert_close(again[..., 2], -found.prototypes.cosines[:, others][..., 2])
     assert torch.equal(again[..., [0, 1, 3]], found.prototypes.cosines[:, others][..., [0, 1, 3]])
 
@@ -96,7 +110,7 @@ def changed(supports: Supports, image: int) -> Supports:
 def test_what_is_held_out_is_seen_by_nothing_that_scores_its_fold(views):
     supports = drawn(EVEN, views)
     how = fitting(replace(CONFIG, adapt_views=views, decision_folds=3), views)
-    before, after = (cross_fit(part, how, generators(0, 1)) for part in (supports, changed(supports, 4)))
+    before, after = (cross_fit(part, how) for part in (supports, changed(supports, 4)))
     fold = [1, 4, 7]  # the second image of each class
     for old, new in ((before.prototypes, after.prototypes), (before.implants, after.implants)):
         same = [image for image in fold if image != 4]
@@ -111,7 +125,7 @@ def test_views_of_a_held_out_image_do_not_change_its_own_score():
     other = replace(supports, phi=supports.phi.clone(), base_maps=[maps.clone() for maps in supports.base_maps])
     for part in (other.phi, *other.base_maps):
         part[:, [13, 14]] = -part[:, [13, 14]]  # the second and third view of image 4
-    before, after = (cross_fit(part, how, generators(0, 1)) for part in (supports, other))
+    before, after = (cross_fit(part, how) for part in (supports, other))
     assert torch.equal(before.implants.probabilities[:, 4], after.implants.probabilities[:, 4])
     assert torch.equal(before.prototypes.probabilities[:, 4], after.prototypes.probabilities[:, 4])
     assert not torch.equal(before.implants.probabilities[:, 3], after.implants.probabilities[:, 3])
@@ -130,12 +144,12 @@ def test_folds_that_keep_the_same_classes_are_fitted_together():
 
 def test_implants_that_no_fold_can_train_say_nothing():
     labels = torch.arange(3).repeat_interleave(2)
-    found = cross_fit(drawn(labels, 1), fitting(replace(CONFIG, adapt_views=1)), generators(0, 1))
+    found = cross_fit(drawn(labels, 1), fitting(replace(CONFIG, adapt_views=1)))
     assert found.implants.probabilities.isnan().all()
     assert found.prototypes.probabilities.isfinite().all()
     assert implants_help(found, CONFIG).all()  # nothing speaks against them
     with pytest.raises(DataError, match="two images or more"):
-        cross_fit(drawn(torch.arange(3), 2), fitting(), generators(0, 1))
+        cross_fit(drawn(torch.arange(3), 2), fitting())
 
 
 def said(*own: float) -> Scores:

@@ -82,7 +82,7 @@ def test_each_task_equals_convolutions_of_concatenated_maps(tail):
 
 def test_fixed_statistics_of_supports_serve_queries(tail):
     implants, supports, queries = unsettled(tail), maps_for(tail, 3, 7), maps_for(tail, 3, 4, seed=9)
-    implants(supports, fix=True)
+    implants.fix_statistics(supports)
     answers = implants(queries)
     for task in range(3):
         _, statistics = naive_implants(implants, task, supports)
@@ -94,7 +94,7 @@ def test_fixed_statistics_of_supports_serve_queries(tail):
 
 def test_a_query_does_not_depend_on_the_others(tail):
     implants, queries = unsettled(tail), maps_for(tail, 3, 4, seed=9)
-    implants(maps_for(tail, 3, 7), fix=True)
+    implants.fix_statistics(maps_for(tail, 3, 7))
     others = [torch.cat([maps[:, :1], 3 * maps[:, 1:] + 1], 1) for maps in queries]
     torch.testing.assert_close(implants(others)[:, 0], implants(queries)[:, 0])
     torch.testing.assert_close(implants([maps[:, :1] for maps in queries])[:, 0], implants(queries)[:, 0])
@@ -108,7 +108,7 @@ def test_without_fixing_the_images_share_their_statistics(tail):
 
 def test_supports_give_the_same_before_and_after_fixing(tail):
     implants, supports = unsettled(tail), maps_for(tail, 3, 7)
-    training, fixing = implants(supports), implants(supports, fix=True)
+    training, fixing = implants(supports), implants.fix_statistics(supports)
     assert torch.equal(training, fixing)
     assert torch.equal(implants(supports), fixing)
 
