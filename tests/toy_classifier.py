@@ -23,9 +23,9 @@ def state(classifier: FewShotClassifier) -> dict[str, Any]:
     """All that a classifier consists of, in a form that can be compared."""
     learned = classifier.learned_
     tensors = [learned.prototypes, learned.counts, *classifier.base_.tensors.values()]
-    for implant in learned.fitted.implants.layers if learned.fitted.implants else []:
+    for implant in learned.implants.layers if learned.implants else []:
         tensors += [*implant.parameters(), *implant.statistics]
-    tensors += classifier.supports_ or ()
+    tensors += classifier.learned_.supports or ()
     plain = {name: value for name, value in classifier.get_params().items() if name != "base"}
     return {
         "settings": plain,

@@ -99,7 +99,7 @@ def test_fit_trains_implants_where_they_help(photos, base_file, tmp_path, capsys
     assert main(fit(photos / "known", base_file, out, "--seed", "3", "--json")) == 0
     assert last_json(capsys)["implants"]
     again = FewShotClassifier.load(out)
-    assert (again.random_state, again.supports_) == (3, None)
+    assert (again.random_state, again.learned_.supports) == (3, None)
     assert again.score(*read_folder(photos / "asked")) == 1
 
 

@@ -29,7 +29,6 @@ from implanting.errors import ConfigError
 from implanting.export import EXPORTER, RUNTIME, installed, onnx_bytes, open_session, run
 from implanting.fewshot import UNKNOWN
 from implanting.images import ImageSource, Normalisation, Preprocessing, decode, resize
-from implanting.implants import Fitted
 from implanting.networks import NETWORKS
 from implanting.runtime import Progress, silent
 
@@ -50,11 +49,10 @@ def bench_base(name: str, size: int) -> BaseNetwork:
 def bench_classifier(name: str, size: int) -> ImageClassifier:
     """A classifier of a few classes on that network, its prototypes drawn."""
     base = bench_base(name, size)
-    prototypes = torch.randn(1, WAY, base.network.dim, generator=torch.Generator().manual_seed(0))
-    fitted = Fitted(prototypes, PrototypeClassifier("gap", "gap", base.tau))
+    prototypes = torch.randn(WAY, base.network.dim, generator=torch.Generator().manual_seed(0))
+    classify, counts = PrototypeClassifier("gap", "gap", base.tau), torch.ones(WAY, dtype=torch.long)
     classifier = ImageClassifier(base, device="cpu")
-    classifier.base_, classifier.size_, classifier.classes_ = base, size, np.arange(WAY)
-    classifier.learned_, classifier.supports_ = Learned(base, fitted, torch.ones(WAY).long(), UNKNOWN), None
+    classifier.learned_ = Learned(base, size, np.arange(WAY), prototypes, counts, classify, UNKNOWN)
     return classifier
 
 

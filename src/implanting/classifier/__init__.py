@@ -8,7 +8,7 @@ from implanting.classifier.answers import Answer
 from implanting.classifier.files import KIND, plain_labels
 from implanting.classifier.image_classifier import ImageClassifier
 from implanting.classifier.labels import from_text
-from implanting.classifier.learning import Learned
+from implanting.classifier.learned import Learned
 from implanting.classifier.reading import BATCH, decoded
 
 __all__ = ["BATCH", "KIND", "Answer", "ImageClassifier", "Learned", "decoded", "from_text", "plain_labels"]

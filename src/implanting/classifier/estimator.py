@@ -22,7 +22,7 @@ class FewShotClassifier(ImageClassifier, ClassifierMixin, BaseEstimator):  # typ
     device : "auto" or a PyTorch device
     implant_channels, implant_epochs, implant_learning_rate : as in `ImplantConfig`
 
-    Learnt: `classes_`, `base_`, `learned_` (prototypes, implants, calibration), and `supports_` where they are kept.
+    Learnt: `learned_` (prototypes, implants, calibration, the examples where they are kept), `classes_` and `base_`.
     """
 
     def __sklearn_tags__(self) -> Tags:

@@ -6,20 +6,18 @@ the one the classifier was fitted on is refused.
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int, UInt8
 from torch import Tensor
 
 from implanting.base import BaseNetwork, base_document, base_from_document, load_base
-from implanting.classifier.learning import Learned
+from implanting.classifier.learned import Learned
 from implanting.dense_classification import PrototypeClassifier
 from implanting.errors import CheckpointError, ConfigError, ImplantingError
 from implanting.fewshot import Calibration
-from implanting.implants import Fitted, implant_tensors, implants_from_tensors
+from implanting.implants import implant_tensors, implants_from_tensors
 from implanting.runtime import choose_device, part, prefixed, read_checkpoint, write_checkpoint
 from implanting.version import __version__
 
@@ -32,30 +30,17 @@ NOT_KEPT = frozenset({"base", "device"})
 Tensors = dict[str, Tensor]
 
 
-@dataclass(frozen=True)
-class ClassifierState:
-    """What fitting leaves in a classifier: with its settings, all of it."""
-
-    size: int
-    """Side in pixels to which images are brought."""
-    classes: np.ndarray
-    """The labels, in the order of the class numbers."""
-    learned: Learned
-    supports: tuple[UInt8[Tensor, "image height width 3"], Int[Tensor, " image"]] | None
-    """The examples and their class numbers, where they are kept."""
-
-
-def save_classifier(settings: Mapping[str, Any], state: ClassifierState, path: Path, slim: bool) -> None:
+def save_classifier(settings: Mapping[str, Any], learned: Learned, path: Path, slim: bool) -> None:
     """Write a fitted classifier; a slim file refers to its base network."""
-    learned, base = state.learned, state.learned.base
+    base = learned.base
     described, base_tensors = (None, {}) if slim else base_document(base)
     found_as = str(settings["base"]) if slim and not isinstance(settings["base"], BaseNetwork) else None
     document: dict[str, Any] = {
-        "classes": plain_labels(state.classes),
-        "dtype": state.classes.dtype.str,
+        "classes": plain_labels(learned.classes),
+        "dtype": learned.classes.dtype.str,
         "settings": plain_settings(settings),
-        "image_size": state.size,
-        "classify": vars(learned.fitted.classify),
+        "image_size": learned.size,
+        "classify": vars(learned.classify),
         "calibration": learned.calibration.document(),
         "support_views": learned.support_views,
         "base": {"name": base.name, "fingerprint": base.fingerprint, "document": described, "found_as": found_as},
@@ -63,11 +48,11 @@ def save_classifier(settings: Mapping[str, Any], state: ClassifierState, path: P
     }
     tensors = {"prototypes": learned.prototypes, "counts": learned.counts}
     tensors |= prefixed("base", base_tensors)
-    if learned.fitted.implants is not None:
-        document["implant_sizes"] = learned.fitted.implants.sizes
-        tensors |= prefixed("implants", implant_tensors(learned.fitted.implants))
-    if state.supports is not None:
-        tensors |= prefixed("supports", dict(zip(("images", "labels"), state.supports, strict=True)))
+    if learned.implants is not None:
+        document["implant_sizes"] = learned.implants.sizes
+        tensors |= prefixed("implants", implant_tensors(learned.implants))
+    if learned.supports is not None:
+        tensors |= prefixed("supports", dict(zip(("images", "labels"), learned.supports, strict=True)))
     document["digest"] = digest(tensors)
     write_checkpoint(path, KIND, document, tensors)
 
@@ -99,7 +84,7 @@ def plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_classifier(
     path: Path, base: str | Path | BaseNetwork | None = None, device: str = "auto"
-) -> tuple[dict[str, Any], ClassifierState]:
+) -> tuple[dict[str, Any], Learned]:
     """The settings of a saved classifier, and what it had learned."""
     computing_on = str(choose_device(device))
     document, tensors = read_checkpoint(path, KIND)
@@ -108,13 +93,8 @@ def read_classifier(
             raise CheckpointError(f"{path} is damaged: what was learned is not what was saved; copy it anew")
         network = find_base(path, document["base"], part("base", tensors), base).to(computing_on)
         named = base or document["base"]["found_as"] or network
-        supports = part("supports", tensors)
-        return {**document["settings"], "base": named, "device": device}, ClassifierState(
-            size=int(document["image_size"]),
-            classes=np.array(document["classes"], dtype=document["dtype"]),
-            learned=learned_from(network, document, tensors),
-            supports=(supports["images"], supports["labels"]) if supports else None,
-        )
+        settings = {**document["settings"], "base": named, "device": device}
+        return settings, learned_from(network, document, tensors)
     except ImplantingError:  # says what is wrong already
         raise
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
@@ -125,17 +105,26 @@ def read_classifier(
 
 def learned_from(base: BaseNetwork, document: Mapping[str, Any], tensors: Tensors) -> Learned:
     """What was learned, from a file's parts."""
-    implants = None
+    if not len(tensors["prototypes"]) == len(tensors["counts"]) == len(document["classes"]):
+        raise ValueError("as many prototypes as classes are needed")
+    implants, supports = None, part("supports", tensors)
     if "implant_sizes" in document:
         sizes = tuple((int(rows), int(columns)) for rows, columns in document["implant_sizes"])
         if base.tail is None:
             raise ValueError("the base network has no description of implanted layers")
         implants = implants_from_tensors(base.tail, sizes, part("implants", tensors))
-    fitted = Fitted(tensors["prototypes"][None], PrototypeClassifier(**document["classify"]), implants)
-    if not len(tensors["prototypes"]) == len(tensors["counts"]) == len(document["classes"]):
-        raise ValueError("as many prototypes as classes are needed")
-    calibration, views = Calibration.from_document(document["calibration"]), document.get("support_views", 1)
-    return Learned(base, fitted, tensors["counts"], calibration, int(views))
+    return Learned(
+        base=base,
+        size=int(document["image_size"]),
+        classes=np.array(document["classes"], dtype=document["dtype"]),
+        prototypes=tensors["prototypes"],
+        counts=tensors["counts"],
+        classify=PrototypeClassifier(**document["classify"]),
+        calibration=Calibration.from_document(document["calibration"]),
+        implants=implants,
+        support_views=int(document.get("support_views", 1)),
+        supports=(supports["images"], supports["labels"]) if supports else None,
+    )
 
 
 def find_base(

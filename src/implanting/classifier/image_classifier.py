@@ -4,6 +4,7 @@ Two worlds meet here: paths, PIL images, arrays and labels of any kind outside, 
 The command line uses it as it is; `FewShotClassifier` is the same as a scikit-learn estimator (`estimator.py`).
 """
 
+import dataclasses
 import inspect
 import warnings
 from collections.abc import Hashable, Iterator
@@ -17,9 +18,9 @@ from torch import Tensor
 
 from implanting.base import BaseNetwork, load_base
 from implanting.classifier.answers import Answer, Answering
-from implanting.classifier.explaining import explain
-from implanting.classifier.files import ClassifierState, read_classifier, save_classifier
+from implanting.classifier.files import read_classifier, save_classifier
 from implanting.classifier.labels import Labels, as_labels, class_numbers, is_like
+from implanting.classifier.learned import Learned
 from implanting.classifier.learning import learn, with_implants
 from implanting.classifier.reading import BATCH, decoded
 from implanting.config import ClassifierConfig, ImplantConfig, InferenceConfig, require
@@ -40,6 +41,9 @@ class ImageClassifier:
 
     scikit-learn is imported only to say that nothing was fitted: it takes longer to load than PyTorch.
     """
+
+    learned_: Learned
+    """What was learnt, all of it; other learnt attributes are views of it."""
 
     def __init__(
         self,
@@ -82,16 +86,26 @@ class ImageClassifier:
         size = self.image_size or min(base.image_size)
         base.map_size(size, size)
         batches = (batch.images for batch in decoded(sources, size, progress, "learning"))
-        self._learn(base.to(str(choose_device(self.device))), size, batches, classes, class_numbers(labels, classes))
+        self._learn(base.to(str(choose_device(self.device))), batches, classes, class_numbers(labels, classes))
         return self
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The labels that it knows, in order."""
+        return self.learned_.classes
+
+    @property
+    def base_(self) -> BaseNetwork:
+        """The base network that it was fitted on."""
+        return self.learned_.base
 
     def refit(self: Own) -> Own:
         """Train anew on the examples kept, those that were added later among them."""
         self.check_fitted()
-        if self.supports_ is None:
+        if self.learned_.supports is None:
             raise ConfigError("refit needs the examples, which were not kept: fit with keep_supports=True")
-        images, labels = self.supports_
-        self._learn(self.base_, self.size_, iter(images.split(BATCH)), self.classes_, labels)
+        images, labels = self.learned_.supports
+        self._learn(self.base_, iter(images.split(BATCH)), self.classes_, labels)
         return self
 
     def check_fitted(self) -> None:
@@ -118,7 +132,6 @@ class ImageClassifier:
     def _learn(
         self,
         base: BaseNetwork,
-        size: int,
         batches: Iterator[UInt8[Tensor, "image height width 3"]],
         classes: np.ndarray,
         labels: Int[Tensor, " image"],
@@ -133,11 +146,8 @@ class ImageClassifier:
             images = torch.cat(list(batches))
             batches = iter(images.split(BATCH))
         learned = learn(base, pooling, config, batches, labels, seed_from(self.random_state))
-        self._take(ClassifierState(size, classes, learned, None if images is None else (images, labels)))
-
-    def _take(self, state: ClassifierState) -> None:
-        self.base_, self.size_, self.classes_ = state.learned.base, state.size, state.classes
-        self.learned_, self.supports_ = state.learned, state.supports
+        supports = None if images is None else (images, labels)
+        self.learned_ = dataclasses.replace(learned, classes=classes, supports=supports)
 
     def add_class(self: Own, label: Hashable, images: Any) -> Own:
         """Learn one more class; the other prototypes, and the implants, stay as they are."""
@@ -166,16 +176,8 @@ class ImageClassifier:
     def _add(self, sources: list[ImageSource], labels: np.ndarray, classes: np.ndarray) -> None:
         if not sources:
             raise DataError("there is no image to add; one or more are needed")
-        added, places = class_numbers(labels, classes), class_numbers(self.classes_, classes)
-        learned, kept = self.learned_.with_classes(places, len(classes)), []
-        for batch in decoded(sources, self.size_):
-            learned = learned.with_images(batch.images, added[batch.indices])
-            if self.supports_ is not None:
-                kept.append(batch.images)
-        if self.supports_ is not None:
-            images, numbers = self.supports_
-            self.supports_ = torch.cat([images, *kept]), torch.cat([places[numbers], added])
-        self.learned_, self.classes_ = learned, classes
+        batches = (batch.images for batch in decoded(sources, self.learned_.size))
+        self.learned_ = self.learned_.with_classes(classes).with_images(batches, class_numbers(labels, classes))
 
     def remove_class(self: Own, label: Hashable) -> Own:
         """Forget a class; the other prototypes, and the implants, stay as they are."""
@@ -183,17 +185,11 @@ class ImageClassifier:
         removed = int(class_numbers(np.array([label]), self.classes_))
         if len(self.classes_) <= 2:
             raise ConfigError(f"class {label!r} cannot be removed: {len(self.classes_)} are left and two are needed")
-        kept = np.delete(np.arange(len(self.classes_)), removed)
-        self.learned_ = self.learned_.only(torch.from_numpy(kept))
-        if self.supports_ is not None:
-            images, labels = self.supports_
-            others = labels != removed
-            self.supports_ = images[others], labels[others] - (labels[others] > removed).long()
-        self.classes_ = self.classes_[kept]
+        self.learned_ = self.learned_.without(removed)
         return self._changed()
 
     def _changed(self: Own) -> Own:
-        if self.learned_.fitted.implants is not None:
+        if self.learned_.implants is not None:
             warnings.warn(
                 "the implants stay as they were trained for the earlier classes; refit() trains them anew",
                 ImplantsKept,
@@ -222,7 +218,7 @@ class ImageClassifier:
         sources, answering = list_sources(images), self._answering
         answers: list[Answer] = []
         failures: list[Failure] = []
-        for batch in decoded(sources, self.size_, progress, "classifying", skip_bad):
+        for batch in decoded(sources, self.learned_.size, progress, "classifying", skip_bad):
             probabilities, scores = self._scored(batch.images)
             labels, rankings = answering.labels(probabilities, scores).tolist(), answering.rankings(probabilities, top)
             asked = [sources[index] for index in batch.indices.tolist()]
@@ -238,7 +234,7 @@ class ImageClassifier:
         self, images: Any, progress: Progress
     ) -> tuple[Float[Tensor, "image way"], Float[Tensor, " image"]]:
         self.check_fitted()
-        batches = decoded(list_sources(images), self.size_, progress, "classifying")
+        batches = decoded(list_sources(images), self.learned_.size, progress, "classifying")
         parts = [self._scored(batch.images) for batch in batches]
         empty = torch.empty(0, len(self.classes_)), torch.empty(0)
         probabilities, scores = zip(empty, *parts, strict=True)
@@ -273,27 +269,26 @@ class ImageClassifier:
         require(finer >= 1, "finer", finer, "1 or more")
         if label is not None:
             class_numbers(np.array([label]), self.classes_)
-        explanation = explain(self.learned_, image, self.size_, self.classes_.tolist(), kind, finer)
+        explanation = self.learned_.explain(image, kind, finer)
         return explanation.top(top) if label is None else explanation.only([label])
 
     def save(self, path: str | Path, *, slim: bool = False) -> None:
         """Write the classifier as one safe file; a slim one refers to its base network instead of holding it."""
         self.check_fitted()
         settings = {name: getattr(self, name) for name in inspect.signature(ImageClassifier).parameters}
-        state = ClassifierState(self.size_, self.classes_, self.learned_, self.supports_)
-        save_classifier(settings, state, Path(path), slim)
+        save_classifier(settings, self.learned_, Path(path), slim)
 
     @classmethod
     def load(
         cls: type[Own], path: str | Path, *, base: str | Path | BaseNetwork | None = None, device: str = "auto"
     ) -> Own:
         """The classifier of a file; a slim one finds its base by name, or takes the one given."""
-        settings, state = read_classifier(Path(path), base, device)
+        settings, learned = read_classifier(Path(path), base, device)
         try:
             classifier = cls(**settings)
         except TypeError as error:
             raise CheckpointError(
                 f"{path} is damaged: its settings are not those of a classifier ({error}); copy it anew or fit again"
             ) from error
-        classifier._take(state)
+        classifier.learned_ = learned
         return classifier

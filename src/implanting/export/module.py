@@ -22,15 +22,14 @@ from implanting.networks import folded
 class ExportedClassifier(nn.Module):
     """Images to probabilities, open-set scores and, if asked for, the cosine of each location with each class."""
 
-    def __init__(self, learned: Learned, image_size: int, heat_map: bool = False) -> None:
+    def __init__(self, learned: Learned, heat_map: bool = False) -> None:
         super().__init__()
-        if heat_map and learned.fitted.classify.query_pooling == "flatten":
+        if heat_map and learned.classify.query_pooling == "flatten":
             raise ConfigError("a classifier that flattens its maps has no score at a location: export without heat map")
         self.learned, self.heat_map = learned, heat_map
-        self.shape = learned.base.map_size(image_size, image_size)
+        self.shape = learned.base.map_size(learned.size, learned.size)
         self.network = copy.deepcopy(folded(learned.base.network, learned.base.image_size)).cpu()
-        implants = learned.fitted.implants
-        self.implants = None if implants is None else ImplantConvolutions(implants)
+        self.implants = None if learned.implants is None else ImplantConvolutions(learned.implants)
         mean, std = (torch.tensor(values)[:, None, None] for values in vars(learned.base.normalisation).values())
         self.scale, self.shift = nn.Buffer(1 / (255 * std)), nn.Buffer(-mean / std)
 

@@ -51,8 +51,8 @@ def require_exporter() -> None:
 def onnx_bytes(classifier: ImageClassifier, heat_map: bool = False) -> bytes:
     """The content of an ONNX file that holds all of a fitted classifier."""
     require_exporter()
-    module = ExportedClassifier(classifier.learned_, classifier.size_, heat_map).eval()
-    trial = torch.zeros(2, classifier.size_, classifier.size_, 3, dtype=torch.uint8)
+    module = ExportedClassifier(classifier.learned_, heat_map).eval()
+    trial = torch.zeros(2, classifier.learned_.size, classifier.learned_.size, 3, dtype=torch.uint8)
     with tracing():
         program = torch.onnx.export(
             module,
@@ -75,7 +75,7 @@ def metadata(classifier: ImageClassifier) -> dict[str, str]:
     """What a program needs to know beside the graph, as text; classes and the label for none of them as JSON."""
     return {
         "classes": json.dumps(plain_labels(classifier.classes_), ensure_ascii=False),
-        "image_size": str(classifier.size_),
+        "image_size": str(classifier.learned_.size),
         "resizing": RESIZING,
         "threshold": repr(classifier.learned_.calibration.threshold(classifier.refuse)),
         "unknown": json.dumps(classifier.unknown, ensure_ascii=False),

@@ -9,7 +9,7 @@ from implanting.implants.by_decision import DecidedMethod
 from implanting.implants.by_implants import ImplantMethod, implant_method, tasks_together
 from implanting.implants.cache import DESCRIPTION
 from implanting.implants.crossfit import cross_fit_implants
-from implanting.implants.fitting import Fitted, Fitting, fitting_of, widened
+from implanting.implants.fitting import Fitting, fitting_of, widened
 from implanting.implants.stream import EPSILON, Implant, Implants, activate, implant_tensors, implants_from_tensors
 from implanting.implants.supports import Supports
 
@@ -18,7 +18,6 @@ __all__ = [
     "EPSILON",
     "Activations",
     "DecidedMethod",
-    "Fitted",
     "Fitting",
     "Implant",
     "ImplantMethod",

@@ -77,7 +77,7 @@ def test_the_random_state_decides(base):
 
 def test_one_image_a_class(base):
     classifier = FewShotClassifier(base).fit(IMAGES[:4], NAMES[:4])
-    assert classifier.learned_.fitted.implants is None  # auto
+    assert classifier.learned_.implants is None  # auto
     assert classifier.score(IMAGES[4:], NAMES[4:]) > 0.8
     with pytest.raises(DataError, match="implants need a class with two supports or more"):
         FewShotClassifier(base, implants=True).fit(IMAGES[:4], NAMES[:4])
@@ -97,9 +97,9 @@ def test_uneven_classes(new):
 
 
 def test_auto_trains_implants_from_two_images_on(base):
-    assert fitted(FewShotClassifier(base, implant_epochs=1)).learned_.fitted.implants is not None
+    assert fitted(FewShotClassifier(base, implant_epochs=1)).learned_.implants is not None
     by_search = FewShotClassifier(base, implant_epochs=1).set_params(implants=np.bool_(True))  # of an array of settings
-    assert fitted(by_search).learned_.fitted.implants is not None
+    assert fitted(by_search).learned_.implants is not None
 
 
 def test_answers_tell_all_at_once(new):

@@ -56,7 +56,7 @@ def test_removing_a_class_keeps_the_order_of_the_rest(new):
     classifier.remove_class("beech")
     assert classifier.classes_.tolist() == ["ash", "oak", "élm"]
     assert torch.equal(classifier.learned_.prototypes, prototypes[[0, 2, 3]])
-    images, labels = classifier.supports_
+    images, labels = classifier.learned_.supports
     assert classifier.classes_[labels.numpy()].tolist() == [name for name in NAMES[TRAINED] if name != "beech"]
     assert np.array_equal(images.numpy(), IMAGES[TRAINED][NAMES[TRAINED] != "beech"])
     assert set(classifier.predict(IMAGES[ASKED])) == {"ash", "oak", "élm"}
@@ -64,7 +64,7 @@ def test_removing_a_class_keeps_the_order_of_the_rest(new):
 
 def test_changing_classes_says_that_implants_stay(base):
     with_implants = fitted(FewShotClassifier(base, implants=True, implant_epochs=2))
-    weights = copy.deepcopy(with_implants.learned_.fitted.implants)
+    weights = copy.deepcopy(with_implants.learned_.implants)
     for change in (
         lambda: with_implants.add_class("fir", IMAGES[:1]),
         lambda: with_implants.add_images(IMAGES[:1], ["fir"]),
@@ -72,7 +72,7 @@ def test_changing_classes_says_that_implants_stay(base):
     ):
         with pytest.warns(ImplantsKept, match=r"refit\(\)"):
             change()
-    kept = with_implants.learned_.fitted.implants
+    kept = with_implants.learned_.implants
     pairs = zip(weights.parameters(), kept.parameters(), strict=True)
     assert all(torch.equal(before, after) for before, after in pairs)
     without = fitted(FewShotClassifier(base, implants=False))

@@ -15,9 +15,9 @@ from toys import noise
 def test_images_of_any_size_are_seen_at_the_trained_one_unless_another_is_asked_for(base):
     images = [Image.fromarray(noise(side, side + 9, 3).numpy()) for side in (20, 48, 300)]
     classifier = FewShotClassifier(base, implants=False).fit(images, ["a", "b", "b"])
-    assert classifier.size_ == min(base.image_size)
+    assert classifier.learned_.size == min(base.image_size)
     as_told = FewShotClassifier(base, implants=False, image_size=40).fit(images, ["a", "b", "b"])
-    assert as_told.size_ == 40
+    assert as_told.learned_.size == 40
 
 
 @pytest.mark.parametrize(

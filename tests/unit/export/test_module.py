@@ -29,7 +29,7 @@ def toy_classifier(implants: bool, **changes) -> FewShotClassifier:
 def test_the_module_gives_what_the_classifier_gives(implants, pooling, network):
     classifier = toy_classifier(implants, pooling=pooling, architecture=NetworkConfig(network, 4))
     images = torch.cat([IMAGES.images, noise(3, 32, 32, 3)])
-    probabilities, scores = ExportedClassifier(classifier.learned_, 32)(images)
+    probabilities, scores = ExportedClassifier(classifier.learned_)(images)
     np.testing.assert_allclose(probabilities.numpy(), classifier.predict_proba(images.numpy()), atol=1e-5)
     np.testing.assert_allclose(scores.numpy(), classifier.open_set_score(images.numpy()), atol=1e-5)
 
@@ -37,7 +37,7 @@ def test_the_module_gives_what_the_classifier_gives(implants, pooling, network):
 @pytest.mark.parametrize("implants", [True, False])
 def test_the_heat_map_is_that_of_explain(implants):
     classifier, image = toy_classifier(implants), noise(1, 32, 32, 3)
-    *_, maps = ExportedClassifier(classifier.learned_, 32, heat_map=True)(image)
+    *_, maps = ExportedClassifier(classifier.learned_, heat_map=True)(image)
     explained = classifier.explain(image[0].numpy(), top=3)
     order = [explained.classes.index(label) for label in classifier.classes_]
     np.testing.assert_allclose(maps[0].numpy(), explained.map[order], atol=1e-5)
@@ -48,7 +48,7 @@ def test_an_oblong_or_larger_size_than_in_training_works():
     classifier = FewShotClassifier(base, implants=True, implant_epochs=2, image_size=48)
     classifier.fit(IMAGES.images.numpy(), IMAGES.labels.numpy())
     images = noise(2, 48, 48, 3)
-    probabilities, _, maps = ExportedClassifier(classifier.learned_, 48, heat_map=True)(images)
+    probabilities, _, maps = ExportedClassifier(classifier.learned_, heat_map=True)(images)
     assert maps.shape == (2, 3, 3, 3)
     np.testing.assert_allclose(probabilities.numpy(), classifier.predict_proba(images.numpy()), atol=1e-5)
 
@@ -56,7 +56,7 @@ def test_an_oblong_or_larger_size_than_in_training_works():
 def test_a_flattened_map_has_no_heat_map():
     classifier = toy_classifier(False, pooling="flatten")
     with pytest.raises(ConfigError, match="without heat map"):
-        ExportedClassifier(classifier.learned_, 32, heat_map=True)
+        ExportedClassifier(classifier.learned_, heat_map=True)
 
 
 TAIL = Tail(
@@ -95,7 +95,7 @@ def test_torchs_generator_is_left_alone():
     torch.manual_seed(0)
     expected = torch.rand(1)
     torch.manual_seed(0)
-    ExportedClassifier(classifier.learned_, 32)
+    ExportedClassifier(classifier.learned_)
     assert torch.equal(torch.rand(1), expected)
 
 
@@ -105,7 +105,7 @@ def test_efficientnet_lite0_too(implants):
     classifier = FewShotClassifier(base, implants=implants, implant_epochs=1, implant_channels=3, image_size=64)
     classifier.fit(IMAGES.images[:6].numpy(), IMAGES.labels[:6].numpy())
     images = torch.cat([IMAGES.images[6:8].repeat_interleave(2, 1).repeat_interleave(2, 2), noise(2, 64, 64, 3)])
-    probabilities, scores = ExportedClassifier(classifier.learned_, 64)(images)
+    probabilities, scores = ExportedClassifier(classifier.learned_)(images)
     assert not any(isinstance(layer, nn.BatchNorm2d) for layer in base.quick.modules())
     np.testing.assert_allclose(probabilities.numpy(), classifier.predict_proba(images.numpy()), atol=1e-5)
     np.testing.assert_allclose(scores.numpy(), classifier.open_set_score(images.numpy()), atol=1e-5)

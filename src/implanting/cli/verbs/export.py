@@ -62,10 +62,10 @@ def checked(command: Export, classifier: ImageClassifier, content: bytes) -> Agr
     if not installed(RUNTIME):
         say(f"the graph is not checked, since onnxruntime is not installed: pip install {RUNTIME}")
         return None
-    images = sample_photos(classifier.size_)
+    images = sample_photos(classifier.learned_.size)
     if command.check:
         sources = list_sources(find_images(list(command.check)))
-        images = torch.cat([batch.images for batch in decoded(sources, classifier.size_)])
+        images = torch.cat([batch.images for batch in decoded(sources, classifier.learned_.size)])
     return check(content, classifier, images)
 
 

@@ -88,8 +88,7 @@ def fresh(command: Fit, photos: Path) -> ImageClassifier:
     found = inspect_folder(photos, skip_bad=command.skip_bad, progress=show_progress)
     for remark in found.remarks():
         say(f"{photos}: {remark}")
-    settings = {item.name: getattr(command.classifier, item.name) for item in dataclasses.fields(command.classifier)}
-    classifier = ImageClassifier(**settings, random_state=command.seed, device=command.run.device)
+    classifier = ImageClassifier(**vars(command.classifier), random_state=command.seed, device=command.run.device)
     return classifier.fit(found.paths, found.labels, progress=show_progress)
 
 
@@ -112,7 +111,7 @@ def changed(command: Fit, start: Path) -> ImageClassifier:
             classifier.remove_class(from_text(name, classifier.classes_))
     if command.refit:
         return classifier.refit()
-    if classifier.learned_.fitted.implants is not None and (command.add or command.add_images or command.remove):
+    if classifier.learned_.implants is not None and (command.add or command.add_images or command.remove):
         say("the implants stay as they were trained for the earlier classes; --refit trains them anew")
     return classifier
 
@@ -147,7 +146,7 @@ def class_and_images(classifier: ImageClassifier, flag: str, text: str, skip_bad
 def show(command: Fit, classifier: ImageClassifier, seconds: float) -> None:
     """What was learned."""
     counts = classifier.learned_.counts.tolist()
-    implants = classifier.learned_.fitted.implants is not None
+    implants = classifier.learned_.implants is not None
     if command.json:
         classes = dict(zip(map(str, classifier.classes_.tolist()), counts, strict=True))
         print_document(

@@ -64,22 +64,21 @@ def describe_classifier(classifier: ImageClassifier) -> dict[str, str]:
     """What people want to know first."""
     learned, names = classifier.learned_, list(map(str, classifier.classes_.tolist()))
     counts = learned.counts.tolist()
-    implants = learned.fitted.implants
     calibrated = {
         "supports": "from its own images",
         "base": "from the base's validation images",
         "nothing": "not calibrated",
     }
-    images = "not kept" if classifier.supports_ is None else f"{len(classifier.supports_[1])} kept in the file"
+    images = "not kept" if learned.supports is None else f"{len(learned.supports[1])} kept in the file"
     return {
         "classes": f"{len(names)}: {', '.join(names)}",
         "images a class": f"{min(counts)} to {max(counts)}" if min(counts) < max(counts) else str(counts[0]),
         "support images": images,
-        "implants": "none" if implants is None else f"{implants.layers[-1].gamma.shape[-1]} channels",
-        "pooling": f"{learned.fitted.classify} (support/query)",
+        "implants": "none" if learned.implants is None else f"{learned.implants.layers[-1].gamma.shape[-1]} channels",
+        "pooling": f"{learned.classify} (support/query)",
         "probabilities": calibrated[learned.calibration.told_by],
         "unknown": "never answered" if classifier.unknown is None else f"{classifier.unknown!r}, {classifier.refuse:g}",
-        "image size": f"{classifier.size_} px",
+        "image size": f"{learned.size} px",
     }
 
 

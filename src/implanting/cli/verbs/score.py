@@ -101,7 +101,7 @@ def report_of(
 
     right, wrong = telling(score, sure, command.shown)
     settings = {"classifier": command.file, "images": command.labelled, "base": classifier.base_.name}
-    settings |= {"implants": classifier.learned_.fitted.implants is not None, "unknown": classifier.unknown}
+    settings |= {"implants": classifier.learned_.implants is not None, "unknown": classifier.unknown}
     return ScoreReport(
         title=f"{command.file.name} on {command.labelled.name}",
         score=score,

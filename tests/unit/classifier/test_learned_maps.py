@@ -1,12 +1,13 @@
 """Heat maps of a task: the scores of an image's locations."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from implanting.base import BaseNetwork
 from implanting.classifier import Learned
-from implanting.classifier.explaining import explain
 from implanting.classifier.learning import learn
 from implanting.config import ImplantConfig, InferenceConfig
 from implanting.errors import ConfigError
@@ -18,7 +19,8 @@ SHADES = coloured(classes=4, per_class=4, size=32, seed=1, prefix="shade")
 
 def learned_by(base: BaseNetwork, implants: bool = False) -> Learned:
     config = ImplantConfig(implant_channels=3, implant_epochs=3) if implants else None
-    return learn(base, InferenceConfig(), config, [SHADES.images], SHADES.labels, seed=7)
+    learned = learn(base, InferenceConfig(), config, [SHADES.images], SHADES.labels, seed=7)
+    return replace(learned, classes=np.array(["a", "b", "c", "d"]))
 
 
 @pytest.mark.parametrize("implants", [False, True])
@@ -26,7 +28,7 @@ def learned_by(base: BaseNetwork, implants: bool = False) -> Learned:
 def test_maps_are_the_scores_of_locations(base, implants, finer):
     learned = learned_by(base, implants)
     image = noise(48, 40, 3, seed=3).numpy()
-    explanation = explain(learned, image, 32, ("a", "b", "c", "d"), "similarity", finer)
+    explanation = learned.explain(image, "similarity", finer)
     assert explanation.map.shape == (4, *base.map_size(32 * finer, 32 * finer))
     assert explanation.classes == ("a", "b", "c", "d")
     larger, seen = (torch.from_numpy(load(image, side).copy())[None] for side in (32 * finer, 32))
@@ -38,4 +40,4 @@ def test_maps_are_the_scores_of_locations(base, implants, finer):
 
 def test_a_flattened_base_has_no_maps():
     with pytest.raises(ConfigError, match="flatten"):
-        explain(learned_by(toy_base(pooling="flatten")), noise(32, 32, 3).numpy(), 32, "abcd", "similarity", 1)
+        learned_by(toy_base(pooling="flatten")).explain(noise(32, 32, 3).numpy(), "similarity", 1)
