@@ -17,10 +17,11 @@ from implanting.bench import open_set
 from implanting.bench.memory import resident_peak
 from implanting.bench.noise import random_pixels
 from implanting.bench.timing import Work, best_seconds
-from implanting.classifier import BATCH, ImageClassifier
+from implanting.classifier import ImageClassifier
 from implanting.config import ClassifierConfig, ThreadsConfig
 from implanting.console import print_table, show_progress
 from implanting.datasets import read_dataset
+from implanting.images import BATCH
 from implanting.runtime import Progress, silent
 
 # As `implanting predict` does it, torch first: the garbage collector is off while modules are loaded.

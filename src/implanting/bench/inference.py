@@ -21,14 +21,14 @@ from torch import Tensor
 from implanting.base import IMAGENET, BaseNetwork, images_at_once, load_base
 from implanting.bench.noise import fresh_network, random_pixels
 from implanting.bench.timing import Work, best_seconds
-from implanting.classifier import ImageClassifier, Learned, decoded
+from implanting.classifier import ImageClassifier, Learned
 from implanting.config import NetworkConfig, ThreadsConfig, require
 from implanting.console import print_table, show_progress
 from implanting.dense_classification import PrototypeClassifier, locations
 from implanting.errors import ConfigError
 from implanting.export import EXPORTER, RUNTIME, installed, onnx_bytes, open_session, run
 from implanting.fewshot import UNKNOWN
-from implanting.images import ImageSource, Normalisation, Preprocessing, decode, resize
+from implanting.images import ImageSource, Normalisation, Preprocessing, decode, decode_batches, resize
 from implanting.networks import NETWORKS
 from implanting.runtime import Progress, silent
 
@@ -124,10 +124,10 @@ def compare_folder(name: str, size: int, photos: int, rounds: int, progress: Pro
     classifier = bench_classifier(name, size)
     with tempfile.TemporaryDirectory(prefix="implanting-bench-") as folder:
         paths: list[ImageSource] = list(write_photos(Path(folder), photos))
-        pixels = torch.cat([batch.images for batch in decoded(paths, size)])
+        pixels = torch.cat([batch.images for batch in decode_batches(paths, size)])
         contestants: dict[str, Work] = {
             "network_alone": lambda: classifier.predict_proba(pixels.numpy()),
-            "decoding_alone": lambda: list(decoded(paths, size)),
+            "decoding_alone": lambda: list(decode_batches(paths, size)),
             "decoding_whole": lambda: resize(decode(paths[0]), size),
             "end_to_end": lambda: classifier.predict_proba(paths),
         }

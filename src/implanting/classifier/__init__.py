@@ -9,6 +9,5 @@ from implanting.classifier.files import KIND, plain_labels
 from implanting.classifier.image_classifier import ImageClassifier
 from implanting.classifier.labels import from_text
 from implanting.classifier.learned import Learned
-from implanting.classifier.reading import BATCH, decoded
 
-__all__ = ["BATCH", "KIND", "Answer", "ImageClassifier", "Learned", "decoded", "from_text", "plain_labels"]
+__all__ = ["KIND", "Answer", "ImageClassifier", "Learned", "from_text", "plain_labels"]

@@ -22,12 +22,11 @@ from implanting.classifier.files import read_classifier, save_classifier
 from implanting.classifier.labels import Labels, as_labels, class_numbers, is_like
 from implanting.classifier.learned import Learned
 from implanting.classifier.learning import learn, with_implants
-from implanting.classifier.reading import BATCH, decoded
 from implanting.config import ClassifierConfig, ImplantConfig, InferenceConfig, require
 from implanting.errors import CheckpointError, ConfigError, DataError, ImplantsKept
 from implanting.fewshot import open_set_score
 from implanting.heatmap import Explanation, MapKind
-from implanting.images import Failure, ImageSource, list_sources
+from implanting.images import BATCH, Failure, ImageSource, decode_batches, list_sources
 from implanting.runtime import Progress, choose_device, seed_from, silent
 
 CONFIG, IMPLANTS, POOLING = ClassifierConfig(), ImplantConfig(), InferenceConfig()
@@ -85,7 +84,7 @@ class ImageClassifier:
         base = self.base if isinstance(self.base, BaseNetwork) else load_base(self.base)
         size = self.image_size or min(base.image_size)
         base.map_size(size, size)
-        batches = (batch.images for batch in decoded(sources, size, progress, "learning"))
+        batches = (batch.images for batch in decode_batches(sources, size, progress=progress, doing="learning"))
         self._learn(base.to(str(choose_device(self.device))), batches, classes, class_numbers(labels, classes))
         return self
 
@@ -176,7 +175,7 @@ class ImageClassifier:
     def _add(self, sources: list[ImageSource], labels: np.ndarray, classes: np.ndarray) -> None:
         if not sources:
             raise DataError("there is no image to add; one or more are needed")
-        batches = (batch.images for batch in decoded(sources, self.learned_.size))
+        batches = (batch.images for batch in decode_batches(sources, self.learned_.size))
         self.learned_ = self.learned_.with_classes(classes).with_images(batches, class_numbers(labels, classes))
 
     def remove_class(self: Own, label: Hashable) -> Own:
@@ -218,7 +217,9 @@ class ImageClassifier:
         sources, answering = list_sources(images), self._answering
         answers: list[Answer] = []
         failures: list[Failure] = []
-        for batch in decoded(sources, self.learned_.size, progress, "classifying", skip_bad):
+        for batch in decode_batches(
+            sources, self.learned_.size, skip_bad=skip_bad, progress=progress, doing="classifying"
+        ):
             probabilities, scores = self._scored(batch.images)
             labels, rankings = answering.labels(probabilities, scores).tolist(), answering.rankings(probabilities, top)
             asked = [sources[index] for index in batch.indices.tolist()]
@@ -234,7 +235,7 @@ class ImageClassifier:
         self, images: Any, progress: Progress
     ) -> tuple[Float[Tensor, "image way"], Float[Tensor, " image"]]:
         self.check_fitted()
-        batches = decoded(list_sources(images), self.learned_.size, progress, "classifying")
+        batches = decode_batches(list_sources(images), self.learned_.size, progress=progress, doing="classifying")
         parts = [self._scored(batch.images) for batch in batches]
         empty = torch.empty(0, len(self.classes_)), torch.empty(0)
         probabilities, scores = zip(empty, *parts, strict=True)

@@ -1,23 +1,27 @@
-"""One image in any form people have it -> an upright RGB PIL image.
+"""Images in any form people have them -> upright RGB PIL images.
 
 The choices made: the number of pixels is checked before they are decoded; of an animation the first frame counts; the
 camera's orientation (EXIF) is applied; a JPEG far larger than needed is decoded at a fraction of its size, which
-Pillow calls draft mode. `conversion.py` tells how pixels become RGB.
+Pillow calls draft mode. Transparency lies on white; 16-bit grey is scaled to 8 bits, not clipped; 32-bit and
+floating-point grey, whose files do not say which number is white, are scaled by the first of 1 (floating point only),
+255 and 65535 that no pixel exceeds, and where there is none, from their darkest to their brightest pixel.
 """
 
 import io
 import os
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from jaxtyping import UInt8
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
+from torch import Tensor
 
 from implanting.errors import ImageError
-from implanting.images.conversion import image_of_array, to_rgb
 
 CAMERA_ONLY = frozenset({".heic", ".heif"})
 """Photos of telephones that Pillow does not read: an error is better than passing over them."""
@@ -46,6 +50,15 @@ DECODING_FAULTS = (OSError, SyntaxError, ValueError, EOFError, IndexError, struc
 """What Pillow raises for damaged files, by format; warnings where the user has made them errors."""
 
 BOMBS = (Image.DecompressionBombError, Image.DecompressionBombWarning)
+
+
+EIGHT_BITS, SIXTEEN_BITS = 255, 65535
+
+PREMULTIPLIED = {"La": "LA", "RGBa": "RGBA"}
+"""Modes whose colours are multiplied by their alpha, and what Pillow converts them to."""
+
+CHANNELS = (1, 2, 3, 4)
+"""Of arrays: grey, grey and alpha, colour, colour and alpha."""
 
 
 def decode(source: ImageSource, size: int | None = None) -> Image.Image:
@@ -160,3 +173,81 @@ def _pixels_in(bomb: Exception) -> str:
 def _check_pixels(image: Image.Image, name: str) -> None:
     if image.width * image.height > PIXEL_LIMIT:
         raise _too_large(name, f"{image.width} x {image.height}")
+
+
+def to_rgb(image: Image.Image, name: str) -> Image.Image:
+    """The image in mode RGB; `name` is for messages."""
+    if image.mode == "RGB" and "transparency" not in image.info:
+        return image
+    if image.mode == "F" or image.mode.startswith("I"):
+        return Image.fromarray(_eight_bits(np.asarray(image), image.mode, name)).convert("RGB")
+    if image.has_transparency_data:
+        image = image.convert(PREMULTIPLIED.get(image.mode, image.mode)).convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
+    return image.convert("RGB")
+
+
+def image_of_array(array: np.ndarray) -> Image.Image:
+    """The image that an array holds, in the mode that fits its channels."""
+    flat = array.ndim == 3 and array.shape[2] == 1
+    if array.dtype == np.uint8 and array.size and (array.ndim == 2 or (array.ndim == 3 and array.shape[2] in CHANNELS)):
+        return Image.fromarray(array[:, :, 0] if flat else array)
+    mend = "multiply by 255 and convert it" if array.dtype.kind == "f" else "convert it, with values of 0 to 255"
+    raise ImageError(
+        f"an image array is {array.dtype} of shape {list(array.shape)}; needed is uint8 [height, width, 3] "
+        f"or [height, width] (channels last; with alpha 4 or 2, grey also 1): {mend}"
+    )
+
+
+def _eight_bits(grey: np.ndarray, mode: str, name: str) -> UInt8[np.ndarray, "height width"]:
+    darkest, white = (0.0, float(SIXTEEN_BITS)) if mode.startswith("I;16") else _range(grey, mode, name)
+    scaled = (grey.astype(np.float32) - darkest) * (EIGHT_BITS / (white - darkest))
+    return np.rint(scaled).astype(np.uint8)
+
+
+def _range(grey: np.ndarray, mode: str, name: str) -> tuple[float, float]:
+    """The numbers that stand for black and white."""
+    darkest, brightest = float(grey.min()), float(grey.max())
+    if not np.isfinite(darkest + brightest):
+        raise ImageError(f"{name} has pixels that are no finite numbers: replace them, or save it with 8 or 16 bits")
+    if darkest >= 0:
+        whites = (1, EIGHT_BITS, SIXTEEN_BITS) if mode == "F" else (EIGHT_BITS, SIXTEEN_BITS)
+        if white := next((white for white in whites if brightest <= white), None):
+            return 0.0, float(white)
+    return darkest, max(brightest, darkest + 1)
+
+
+def list_sources(images: Any) -> list[ImageSource]:
+    """The images of a list of paths, PIL images, bytes and arrays, or of one array [image, height, width (, channel)].
+
+    One image alone is refused: a path is a sequence of letters, and a colour image looks like a batch of grey ones.
+    """
+    if isinstance(images, Tensor):
+        images = images.cpu().numpy()
+    if isinstance(images, np.ndarray):
+        return _sources_of_array(images)
+    if isinstance(images, str | os.PathLike | bytes | bytearray | memoryview | Image.Image):
+        raise ImageError(f"{name_of(images)} stands alone where several images are taken: put it in a list")
+    if not isinstance(images, Iterable):
+        raise ImageError(
+            f"images are given as {type(images).__name__}; needed is a list of paths, PIL images, bytes or arrays, "
+            "or one uint8 array [image, height, width, 3]"
+        )
+    sources = [source.cpu().numpy() if isinstance(source, Tensor) else source for source in images]
+    for source in sources:
+        name_of(source)
+    return sources
+
+
+def _sources_of_array(array: np.ndarray) -> list[ImageSource]:
+    if array.ndim == 1 and array.dtype.kind in "OU":  # paths or images that numpy was asked to keep
+        return list_sources(array.tolist())
+    colour = array.ndim == 4 and array.shape[3] in CHANNELS
+    if array.dtype == np.uint8 and (colour or (array.ndim == 3 and array.shape[2] not in CHANNELS)):
+        return list(array)
+    one = array.dtype == np.uint8 and array.ndim in (2, 3)
+    mend = "put one image alone in a list" if one else "convert it, with values of 0 to 255"
+    raise ImageError(
+        f"an array of images is {array.dtype} of shape {list(array.shape)}; needed is uint8 [image, height, width, 3] "
+        f"or [image, height, width]: {mend}"
+    )

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from implanting.errors import DataError
-from implanting.images.class_folders import files_in, is_image
 from implanting.images.decoding import IMAGE_EXTENSIONS
+from implanting.images.folders import files_in, is_image
 
 STANDARD_INPUT = "-"
 

@@ -1,19 +1,27 @@
-"""Many images into one uint8 array, decoded once by a few threads; memory-mapped when larger than a budget."""
+"""Many images, decoded by a few threads: all into one array, or in batches, while the caller works on the one before.
+
+An array larger than a budget is memory-mapped. Batches keep the order of the images, and what is decoded ahead is
+bounded, so memory stays flat however many images there are.
+"""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import UInt8
+from jaxtyping import Int64, UInt8
 from PIL import Image
 from torch import Tensor
 
 from implanting.config import MEMORY_BUDGET
-from implanting.images.decoding import decode, stored_size
+from implanting.errors import ImageError
+from implanting.images.decoding import ImageSource, decode, stored_size
 from implanting.images.preprocessing import RESIZING, load, resize
 from implanting.runtime import Progress, allocate, silent
 
@@ -28,6 +36,13 @@ DEFAULT_SIZE = 84
 
 THREADS = max(2, min(16, os.cpu_count() or 1))
 """One a core: Pillow frees the interpreter while it decodes, and a large JPEG takes longer than its network does."""
+
+
+BATCH = 32
+"""Images decoded and classified together: few, so that decoding runs beside the network in small folders too."""
+
+LOOK_AHEAD = 2
+"""Batches decoded beside the one that is worked on: one to be ready, one for the threads to be busy with."""
 
 
 def decode_all(
@@ -88,3 +103,90 @@ def _fill(images: np.ndarray, read: Callable[[int], np.ndarray], progress: Progr
 def _threaded(function: Callable[[Item], Result], items: Sequence[Item]) -> Iterable[Result]:
     with ThreadPoolExecutor(THREADS) as threads:
         yield from threads.map(function, items)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An image that does not decode."""
+
+    index: int
+    source: ImageSource
+    reason: str
+    """Names the source."""
+
+
+class Batch(NamedTuple):
+    """Some of the images, in order."""
+
+    indices: Int64[Tensor, " image"]
+    """Their places among all sources."""
+    images: UInt8[Tensor, "image size size 3"]
+    failures: list[Failure]
+    """Those of the same stretch of sources that do not decode, and are missing here."""
+
+
+def decode_batches(
+    sources: Sequence[ImageSource],
+    size: int,
+    batch_size: int = BATCH,
+    *,
+    skip_bad: bool = False,
+    workers: int = THREADS,
+    progress: Progress = silent,
+    doing: str = "decoding",
+) -> Iterable[Batch]:
+    """All images, `size` pixels square, in batches of `batch_size` sources.
+
+    The first image that does not decode raises, once the batches before it have been given; with `skip_bad` it is
+    reported in its batch, which is then smaller, and perhaps empty.
+    """
+    batches = _decoded_ahead(sources, size, batch_size, skip_bad, workers)
+    return progress(batches, doing, -(-len(sources) // batch_size))
+
+
+def _decoded_ahead(
+    sources: Iterable[ImageSource], size: int, batch_size: int, skip_bad: bool, workers: int
+) -> Iterator[Batch]:
+    with ThreadPoolExecutor(workers, "implanting-decode") as threads:
+        ahead: deque[_Coming] = deque()
+        try:
+            for stretch in _stretches(enumerate(sources), batch_size):
+                ahead.append(_Coming(stretch, size, threads))
+                if len(ahead) > LOOK_AHEAD:
+                    yield ahead.popleft().batch(skip_bad)
+            while ahead:
+                yield ahead.popleft().batch(skip_bad)
+        finally:  # also when the caller stops early
+            threads.shutdown(cancel_futures=True)
+
+
+class _Coming:
+    """A batch that threads are filling."""
+
+    def __init__(self, stretch: list[tuple[int, ImageSource]], size: int, threads: ThreadPoolExecutor) -> None:
+        self.stretch = stretch
+        self.images = np.empty((len(stretch), size, size, 3), np.uint8)
+        self.rows = [threads.submit(self._fill, row, source) for row, (_, source) in enumerate(stretch)]
+
+    def _fill(self, row: int, source: ImageSource) -> None:
+        self.images[row] = load(source, self.images.shape[1])
+
+    def batch(self, skip_bad: bool) -> Batch:
+        """Wait for it."""
+        kept, failures = [], []
+        for row, (index, source) in enumerate(self.stretch):
+            try:
+                self.rows[row].result()
+                kept.append(row)
+            except ImageError as error:
+                if not skip_bad:
+                    raise
+                failures.append(Failure(index, source, str(error)))
+        images = torch.from_numpy(self.images[kept] if failures else self.images)
+        return Batch(torch.tensor([self.stretch[row][0] for row in kept], dtype=torch.int64), images, failures)
+
+
+def _stretches(items: Iterable[Item], length: int) -> Iterator[list[Item]]:
+    iterator = iter(items)
+    while stretch := list(islice(iterator, length)):
+        yield stretch

@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from implanting.errors import DataError, DataWarning
-from implanting.images import inspect_folder, labelled, read_folder
+from implanting.images import folders, inspect_folder, read_folder
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_only_files_of_equal_length_are_read(trees, monkeypatch):
 
     for number, path in enumerate(sorted(trees.rglob("*.*"))):
         path.write_bytes(b"x" * number)
-    monkeypatch.setattr(labelled, "_digest", refuse)
+    monkeypatch.setattr(folders, "_digest", refuse)
     assert inspect_folder(trees).copies == []
 
 

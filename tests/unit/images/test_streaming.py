@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from implanting.errors import ImageError
-from implanting.images import decode_batches, load, streaming
+from implanting.images import decode_batches, load, many
 
 
 @pytest.fixture
@@ -63,13 +63,15 @@ def test_a_bad_image_raises_after_the_batches_before_it(paths):
 def test_sources_are_taken_only_so_far_ahead(paths):
     taken = []
 
-    def sources():
-        for number in range(100):
-            taken.append(number)
-            yield paths[number % 11]
+    class Noted(list):
+        def __iter__(self):
+            for source in super().__iter__():
+                taken.append(source)
+                yield source
 
-    most = [len(taken) - batch.indices[-1].item() - 1 for batch in decode_batches(sources(), 8, 5)]
-    assert max(most) == 5 * streaming.LOOK_AHEAD
+    sources = Noted(paths[number % 11] for number in range(100))
+    most = [len(taken) - batch.indices[-1].item() - 1 for batch in decode_batches(sources, 8, 5)]
+    assert max(most) == 5 * many.LOOK_AHEAD
 
 
 def test_decoding_goes_on_while_the_caller_works(paths, monkeypatch):
@@ -82,7 +84,7 @@ def test_decoding_goes_on_while_the_caller_works(paths, monkeypatch):
             second_batch_read.set()
         return load(source, size)
 
-    monkeypatch.setattr(streaming, "load", note)
+    monkeypatch.setattr(many, "load", note)
     batches = decode_batches(paths, 8, 4)
     next(batches)
     assert second_batch_read.wait(60)
@@ -94,3 +96,15 @@ def test_stopping_early_ends_the_threads(paths):
     next(batches)
     batches.close()
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("implanting-decode")]
+
+
+def test_progress_is_told_of_the_batches(paths):
+    told = []
+
+    def progress(items, description, total):
+        told.append((description, total))
+        return items
+
+    batches = list(decode_batches(paths, 8, 4, progress=progress, doing="looking"))
+    assert [len(batch.images) for batch in batches] == [4, 4, 3]
+    assert told == [("looking", 3)]

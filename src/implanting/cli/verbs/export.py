@@ -10,12 +10,12 @@ from typing import Annotated
 import torch
 import tyro
 
-from implanting.classifier import ImageClassifier, decoded
+from implanting.classifier import ImageClassifier
 from implanting.cli.parsing import parse
 from implanting.config import ThreadsConfig
 from implanting.console import print_document, print_text, say
 from implanting.export import RUNTIME, Agreement, check, installed, onnx_bytes, require_exporter, sample_photos
-from implanting.images import find_images, list_sources
+from implanting.images import decode_batches, find_images, list_sources
 from implanting.runtime import check_destination, set_threads, write_atomically
 from implanting.version import __version__
 
@@ -65,7 +65,7 @@ def checked(command: Export, classifier: ImageClassifier, content: bytes) -> Agr
     images = sample_photos(classifier.learned_.size)
     if command.check:
         sources = list_sources(find_images(list(command.check)))
-        images = torch.cat([batch.images for batch in decoded(sources, classifier.learned_.size)])
+        images = torch.cat([batch.images for batch in decode_batches(sources, classifier.learned_.size)])
     return check(content, classifier, images)
 
 

@@ -1,4 +1,7 @@
-"""A folder of class folders as lists of images and labels, looked over for what spoils a classifier.
+"""Folders of images with one sub-folder per class, looked over for what spoils a classifier.
+
+The choices made: folders inside a class folder belong to the class, and so does what a link leads to; hidden files
+and folders (and macOS's `__MACOSX`) are passed over; files without an image's extension are skipped and counted.
 
 Copies of one image in two classes are found by the bytes of the files, not by their pixels: that is how they come
 about (a file copied or linked into two folders), and only files of equal length need to be read at all, where
@@ -8,21 +11,76 @@ comparing pixels would decode everything twice.
 import hashlib
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from implanting.errors import DataError, DataWarning
-from implanting.images.class_folders import list_class_folders
-from implanting.images.decoding import ImageSource
-from implanting.images.streaming import Failure, decode_batches
+from implanting.images.decoding import IMAGE_EXTENSIONS, ImageSource
+from implanting.images.many import Failure, decode_batches
 from implanting.runtime import Progress, silent
+
+PASSED_OVER = "__MACOSX"
+"""What macOS adds to archives: a shadow of every file."""
+
 
 NAMED = 5
 """Files named in a remark; more are counted."""
 
 CHECK_SIZE, CHECK_BATCH = 8, 64
 """Images are decoded to this size, so many at once, only to see whether they decode."""
+
+
+def list_class_folders(folder: str | Path) -> tuple[dict[str, list[Path]], int]:
+    """The images of each class, sorted, and how many other files were skipped."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise DataError(
+            f"{folder} is {'a file' if folder.exists() else 'missing'}; needed is a folder of class folders"
+        )
+    classes, skipped = {}, 0
+    for class_folder in subfolders(folder):
+        files = list(files_in(class_folder, frozenset({folder.resolve()})))
+        images = [file for file in files if is_image(file)]
+        if not images:
+            raise DataError(
+                f"class folder {class_folder} holds no image ({len(files)} other files): "
+                f"add images ({', '.join(sorted(IMAGE_EXTENSIONS))}) or remove the folder"
+            )
+        classes[class_folder.name] = images
+        skipped += len(files) - len(images)
+    if not classes:
+        raise DataError(f"{folder} has no sub-folders; needed is one sub-folder a class, with its images inside")
+    return classes, skipped
+
+
+def is_image(path: Path) -> bool:
+    """By its name."""
+    return path.suffix.lower() in IMAGE_EXTENSIONS
+
+
+def holds_images(folder: Path) -> bool:
+    """At any depth."""
+    return any(is_image(file) for file in files_in(folder))
+
+
+def subfolders(folder: Path) -> list[Path]:
+    """Sorted, without hidden ones."""
+    return [entry for entry in _entries(folder) if entry.is_dir()]
+
+
+def files_in(folder: Path, within: frozenset[Path] = frozenset()) -> Iterator[Path]:
+    """Sorted, at any depth, without hidden ones; a link to one of the folders it stands `within` ends there."""
+    within |= {folder.resolve()}
+    for entry in _entries(folder):
+        if not entry.is_dir():
+            yield entry
+        elif entry.resolve() not in within:
+            yield from files_in(entry, within)
+
+
+def _entries(folder: Path) -> list[Path]:
+    return sorted(entry for entry in folder.iterdir() if not entry.name.startswith(".") and entry.name != PASSED_OVER)
 
 
 @dataclass(frozen=True)
@@ -84,9 +142,10 @@ def read_folder(path: str | Path, *, skip_bad: bool = False) -> tuple[list[Path]
 
 def undecodable(sources: Sequence[ImageSource], progress: Progress = silent) -> list[Failure]:
     """The images that do not decode, and why."""
-    batches = decode_batches(sources, CHECK_SIZE, CHECK_BATCH, skip_bad=True)
-    rounds = -(-len(sources) // CHECK_BATCH)
-    return [failure for batch in progress(batches, "checking images", rounds) for failure in batch.failures]
+    batches = decode_batches(
+        sources, CHECK_SIZE, CHECK_BATCH, skip_bad=True, progress=progress, doing="checking images"
+    )
+    return [failure for batch in batches for failure in batch.failures]
 
 
 def copies_between(classes: Mapping[str, Sequence[Path]]) -> list[tuple[Path, ...]]:
