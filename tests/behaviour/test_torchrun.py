@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 from commands import implanting, pretrain_command, reproduce_command, same_weights, write_fc100
 from implanting.base import load_base
-from implanting.base.description import weights
+from implanting.base.base_network import weights
 from implanting.datasets import read_dataset
 from implanting.dense_classification import classification_loss
 from implanting.pretraining import batch, prepare
@@ -69,8 +69,8 @@ def test_all_ranks_end_bitwise_equal(tmp_path: Path) -> None:
     program.write_text(
         "import os, sys, torch\n"
         "from pathlib import Path\n"
-        "from implanting import run, pretraining\n"
-        "from implanting.base.description import save_base\n"
+        "from implanting.pretraining import run\n"
+        "from implanting.base.files import save_base\n"
         "from implanting.cli import main\n"
         "run.Run.save = lambda self, out: save_base(\n"
         "    out.with_name('rank' + os.environ['RANK']), self.model.network, self.model.classifier, self.describe())\n"
@@ -95,14 +95,14 @@ def test_a_restarted_worker_goes_on_from_the_last_checkpoint(tmp_path: Path) -> 
         f"folder = {str(tmp_path)!r} + '/rank' + os.environ['RANK']\n"
         "os.makedirs(folder, exist_ok=True)\n"
         "os.chdir(folder)\n"
-        "from implanting import pretraining\n"
+        "from implanting.pretraining import training\n"
         "from implanting.cli import main\n"
-        "step = pretraining.train_step\n"
+        "step = training.train_step\n"
         "def failing(run, model):\n"
         "    if run.step == 4 and os.environ['TORCHELASTIC_RESTART_COUNT'] == '0' and os.environ['RANK'] == '1':\n"
         "        os._exit(3)\n"
         "    return step(run, model)\n"
-        "pretraining.train_step = failing\n"
+        "training.train_step = failing\n"
         "sys.exit(main(sys.argv[1:]))\n"
     )
     arguments = [*pretrain_command(data, Path("base.safetensors"))[3:], "--iterations", str(STEPS), "--save-every", "0"]
@@ -145,7 +145,7 @@ def test_a_worker_that_is_killed_is_told_in_one_line(tmp_path: Path) -> None:
     program = tmp_path / "dying.py"
     program.write_text(
         "import os, signal, sys\n"
-        "from implanting import cli, distributed\n"
+        "from implanting import cli\n"
         "from torch.distributed import run\n"
         "parse = run.parse_args\n"
         "def dying(settings):\n"

@@ -4,10 +4,17 @@ Whoever needs features of images asks this room; which network computes them, on
 """
 
 from implanting.base.base_network import BaseNetwork
-from implanting.base.bundled import IMAGENET
-from implanting.base.description import BaseDescription, build, load_weights, read_base, save_base
+from implanting.base.description import BaseDescription, build
 from implanting.base.embedding import embed, embed_batch, images_at_once, through
-from implanting.base.files import base_document, base_from_document, load_base
+from implanting.base.files import (
+    IMAGENET,
+    base_document,
+    base_from_document,
+    load_base,
+    load_weights,
+    read_base,
+    save_base,
+)
 
 __all__ = [
     "IMAGENET",

@@ -1,8 +1,14 @@
-"""`BaseNetwork`: a frozen network with its preprocessing, whatever network it is and wherever its weights came from."""
+"""`BaseNetwork`: a frozen network with its preprocessing, whatever network it is and wherever its weights came from.
+
+How it is best used where the user does not say is data that it carries, as validation classes showed it
+(`docs/lab-log.md`).
+"""
 
 import copy
+import dataclasses
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -10,9 +16,8 @@ import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
-from implanting.base.description import BaseDescription, weights
+from implanting.base.description import BaseDescription
 from implanting.base.embedding import EmbeddingNetwork, embed
-from implanting.base.usage import UsageDefaults, usage_of
 from implanting.config import DataConfig, Pooling
 from implanting.dense_classification import CosineClassifier
 from implanting.errors import ConfigError
@@ -27,7 +32,37 @@ from implanting.networks import (
     folded,
     packed,
 )
-from implanting.runtime import Progress, silent
+from implanting.runtime import Progress, prefixed, silent
+
+FEW_SHOTS = 3
+"""With fewer supports a class, more views of each may help."""
+
+
+@dataclass(frozen=True)
+class UsageDefaults:
+    """Defaults of one base network; those of these fields are for networks of which nothing is known."""
+
+    implants_from_shots: int = 5
+    """With how many supports a class implants help."""
+    few_shot_views: int = 1
+    """Views of each support that a prototype averages where supports are few."""
+    calibrations: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    """How sure prototypes of so many supports a class may be."""
+
+    def support_views(self, shots: int) -> int:
+        """Views of each support that a prototype averages, with so many supports a class."""
+        return self.few_shot_views if shots < FEW_SHOTS else 1
+
+    def for_scaled_tau(self, factor: float) -> "UsageDefaults":
+        """The same for a tau that is `factor` times as large: the powers of calibrations undo it."""
+        told = {shots: {**stored, "power": stored["power"] / factor} for shots, stored in self.calibrations.items()}
+        return dataclasses.replace(self, calibrations=told)
+
+
+def usage_of(description: BaseDescription) -> UsageDefaults:
+    """Of a network that stage 1 trained, as FC100's validation classes and its own validation showed."""
+    calibration = description.training.get("calibration")
+    return UsageDefaults(implants_from_shots=2, calibrations={1: calibration} if calibration else {})
 
 
 class BaseNetwork:
@@ -254,3 +289,9 @@ class BaseNetwork:
         for name, value in self.tensors.items():
             digest.update(name.encode() + value.cpu().contiguous().numpy().tobytes())
         return digest.hexdigest()
+
+
+def weights(network: nn.Module, classifier: CosineClassifier | None) -> dict[str, Tensor]:
+    """The tensors of a base network by the names they have in a checkpoint."""
+    learned = {} if classifier is None else classifier.state_dict()
+    return prefixed("network", network.state_dict()) | prefixed("classifier", learned)

@@ -1,20 +1,16 @@
-"""What stage 1 leaves behind: the description of a trained network, and its weights in a file."""
+"""What stage 1 tells of a trained network beside its weights; and a network as training begins."""
 
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
 
 from implanting.config import PretrainConfig, config_from_dict
 from implanting.dense_classification import CosineClassifier
-from implanting.errors import CheckpointError, ConfigError
 from implanting.images import Normalisation, Preprocessing
 from implanting.networks import Network, build_network
-from implanting.runtime import part, prefixed, read_checkpoint, write_checkpoint
 
 
 @dataclass(frozen=True)
@@ -91,51 +87,3 @@ def build(config: PretrainConfig, classes: int, image_size: tuple[int, int]) -> 
         network.to(memory_format=torch.channels_last)  # type: ignore[call-overload] # torch's stubs lack it
         classifier = CosineClassifier(classes, network.dim, config.pooling, config.tau, network.map_size(*image_size))
     return network, classifier
-
-
-def weights(network: nn.Module, classifier: CosineClassifier | None) -> dict[str, Tensor]:
-    """The tensors of a base network by the names they have in a checkpoint."""
-    learned = {} if classifier is None else classifier.state_dict()
-    return prefixed("network", network.state_dict()) | prefixed("classifier", learned)
-
-
-def load_weights(
-    network: Network, classifier: CosineClassifier, tensors: Mapping[str, Tensor], path: Path | str
-) -> None:
-    """The inverse of `weights`, in place; further tensors are left alone."""
-    for name, module in {"network": network, "classifier": classifier}.items():
-        try:
-            module.load_state_dict(part(name, tensors))
-        except RuntimeError as error:
-            raise CheckpointError(
-                f"{path} is damaged: the tensors of its {name} do not fit its configuration; copy it anew"
-            ) from error
-
-
-KIND = "base"
-"""What a checkpoint of a base network calls itself."""
-
-
-def save_base(
-    path: Path,
-    network: Network,
-    classifier: CosineClassifier,
-    description: BaseDescription,
-    further: Mapping[str, Tensor] | None = None,
-) -> None:
-    """Write a base network, and beside it what an unfinished training needs to go on."""
-    write_checkpoint(path, KIND, description.document(), {**weights(network, classifier), **(further or {})})
-
-
-def read_base(path: Path) -> tuple[BaseDescription, dict[str, Tensor]]:
-    """The description and the tensors of a base network's checkpoint."""
-    document, tensors = read_checkpoint(path, KIND)
-    return read_description(document, path), tensors
-
-
-def read_description(document: Mapping[str, Any], path: Path | str) -> BaseDescription:
-    """The description that the document of a checkpoint holds."""
-    try:
-        return BaseDescription.from_document(document)
-    except (KeyError, TypeError, ValueError, AttributeError, ConfigError) as error:
-        raise CheckpointError(f"{path} is damaged: its description cannot be read ({error!r}); train again") from error

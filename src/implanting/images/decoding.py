@@ -51,7 +51,6 @@ DECODING_FAULTS = (OSError, SyntaxError, ValueError, EOFError, IndexError, struc
 
 BOMBS = (Image.DecompressionBombError, Image.DecompressionBombWarning)
 
-
 EIGHT_BITS, SIXTEEN_BITS = 255, 65535
 
 PREMULTIPLIED = {"La": "LA", "RGBa": "RGBA"}

@@ -23,7 +23,6 @@ from implanting.runtime import Progress, silent
 PASSED_OVER = "__MACOSX"
 """What macOS adds to archives: a shadow of every file."""
 
-
 NAMED = 5
 """Files named in a remark; more are counted."""
 

@@ -37,7 +37,6 @@ DEFAULT_SIZE = 84
 THREADS = max(2, min(16, os.cpu_count() or 1))
 """One a core: Pillow frees the interpreter while it decodes, and a large JPEG takes longer than its network does."""
 
-
 BATCH = 32
 """Images decoded and classified together: few, so that decoding runs beside the network in small folders too."""
 

@@ -23,22 +23,28 @@ from implanting.runtime.checkpoint import (
     write_checkpoint,
 )
 from implanting.runtime.processes import (
-    choose_device,
     from_rank_zero,
     group,
     process_group,
     rank,
     restarted,
-    set_threads,
     share,
     synchronise,
     total,
     wait_for_all,
     world_size,
 )
-from implanting.runtime.progress import Progress, silent
-from implanting.runtime.randomness import Stream, generator_of, seed_from
-from implanting.runtime.threads import in_threads, shares
+from implanting.runtime.work import (
+    Progress,
+    Stream,
+    choose_device,
+    generator_of,
+    in_threads,
+    seed_from,
+    set_threads,
+    shares,
+    silent,
+)
 
 __all__ = [
     "FORMAT",

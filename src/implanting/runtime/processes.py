@@ -1,4 +1,4 @@
-"""The few lines that meet `torchrun`: rank, world size, device, and what all processes must agree on."""
+"""The few lines that meet `torchrun`: rank, world size, and what all processes must agree on."""
 
 import datetime
 import os
@@ -12,8 +12,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
-
-from implanting.errors import ConfigError
 
 Value = TypeVar("Value")
 
@@ -40,28 +38,6 @@ def group() -> tuple[int, int]:
 def restarted() -> bool:
     """Whether torchrun has started this worker again after a failure."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
-
-
-def set_threads(threads: int | None) -> None:
-    """Compute with this many threads on the CPU, or as many as PyTorch finds."""
-    if threads is not None:
-        torch.set_num_threads(threads)
-
-
-def choose_device(name: str) -> torch.device:
-    """`auto` is CUDA (one GPU a local rank), Apple's GPU or the CPU; anything else is a PyTorch device's name."""
-    if name == "auto":
-        if torch.cuda.is_available():
-            return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
-        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.zeros(1, device=device).item()  # does it compute?
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise ConfigError(
-            f"--device {name} cannot be used here ({str(error).splitlines()[0]}); try auto or cpu"
-        ) from error
-    return device
 
 
 @contextmanager

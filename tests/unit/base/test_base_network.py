@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from implanting.base import load_base
-from implanting.base.description import weights
+from implanting.base.base_network import weights
 from implanting.errors import ImageTooSmall
 from toys import noise, same, toy_base
 

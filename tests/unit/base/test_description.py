@@ -5,7 +5,7 @@ import json
 import torch
 
 from implanting.base import BaseDescription, build
-from implanting.base.description import weights
+from implanting.base.base_network import weights
 from toys import same, tiny_config, toy_base
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from implanting.base import base_document, base_from_document, load_base, save_base
-from implanting.base.description import weights
+from implanting.base.base_network import weights
 from implanting.config import NetworkConfig
 from implanting.errors import CheckpointError
 from toys import noise, same, toy_base

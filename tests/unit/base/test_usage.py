@@ -3,7 +3,7 @@
 import pytest
 
 from implanting.base import load_base
-from implanting.base.usage import UsageDefaults
+from implanting.base.base_network import UsageDefaults
 from toys import toy_base
 
 

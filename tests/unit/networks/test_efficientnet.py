@@ -7,7 +7,7 @@ from skimage import data
 from torch import Tensor
 
 from implanting.base import load_base
-from implanting.base.bundled import IMAGENET_PREPROCESSING, imagenet_weights
+from implanting.base.files import IMAGENET_PREPROCESSING, imagenet_weights
 from implanting.errors import ConfigError, ImageTooSmall
 from implanting.images import load
 from implanting.networks import EfficientNetLite0

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from implanting.base import BaseNetwork, load_base
-from implanting.base.description import weights
+from implanting.base.base_network import weights
 from implanting.config import DataConfig, PretrainConfig
 from implanting.errors import ConfigError, ImageTooSmall
 from implanting.networks import Network
