@@ -42,7 +42,7 @@ IMAGENET_PREPROCESSING = Preprocessing((224, 224), Normalisation((127 / 255,) * 
 """The Lite variants take pixels as (value - 127) / 128."""
 
 IMAGENET_TAU = 63.1
-"""As `fewshot.tau.choose_tau` chose it on 13 classes of flowers, 5-way 5-shot, queries pooled by gap (docs/lab-log.md)."""
+"""As `choose_tau` chose it on 13 classes of flowers, 5-way 5-shot, queries pooled by gap (docs/lab-log.md)."""
 
 IMAGENET_POOLING: Pooling = "gap"
 """How it was trained, and better at test than dense queries on these flowers."""

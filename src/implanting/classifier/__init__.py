@@ -4,10 +4,9 @@ The scikit-learn estimator is `classifier.estimator`; it is not imported here, a
 everything else.
 """
 
-from implanting.classifier.answers import Answer
 from implanting.classifier.files import KIND, plain_labels
 from implanting.classifier.image_classifier import ImageClassifier
-from implanting.classifier.labels import from_text
+from implanting.classifier.labels import Answer, from_text
 from implanting.classifier.learned import Learned
 
 __all__ = ["KIND", "Answer", "ImageClassifier", "Learned", "from_text", "plain_labels"]

@@ -17,9 +17,8 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from implanting.base import BaseNetwork, load_base
-from implanting.classifier.answers import Answer, Answering
 from implanting.classifier.files import read_classifier, save_classifier
-from implanting.classifier.labels import Labels, as_labels, class_numbers, is_like
+from implanting.classifier.labels import Answer, Answering, Labels, as_labels, class_numbers, is_like
 from implanting.classifier.learned import Learned
 from implanting.classifier.learning import learn, with_implants
 from implanting.config import ClassifierConfig, ImplantConfig, InferenceConfig, require

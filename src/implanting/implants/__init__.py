@@ -8,8 +8,7 @@ from implanting.implants.activations import Activations, compute_activations, em
 from implanting.implants.by_decision import DecidedMethod
 from implanting.implants.by_implants import ImplantMethod, implant_method, tasks_together
 from implanting.implants.cache import DESCRIPTION
-from implanting.implants.crossfit import cross_fit_implants
-from implanting.implants.fitting import Fitting, fitting_of, widened
+from implanting.implants.fitting import Fitting, cross_fit_implants, fitting_of, widened
 from implanting.implants.stream import EPSILON, Implant, Implants, activate, implant_tensors, implants_from_tensors
 from implanting.implants.supports import Supports
 

@@ -3,10 +3,45 @@
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
 
+from implanting.config import ImplantConfig
 from implanting.fewshot import Queries, Tasks, named, room_for
 from implanting.implants.by_implants import ImplantMethod
-from implanting.implants.crossfit import HeldOut, cross_fit_implants, cross_fit_prototypes, implants_help
+from implanting.implants.fitting import Scores, cross_fit_implants, cross_fit_prototypes
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Held-out scores of every support image, by prototypes and by implants."""
+
+    labels: Int[Tensor, " image"]
+    prototypes: Scores
+    implants: Scores
+
+    def advantage(self) -> Float[Tensor, "task image"]:
+        """By how much implants raise the log-probability of each image's class; nan where they could not be asked."""
+        own = self.labels[:, None].expand(*self.prototypes.probabilities.shape[:2], 1)
+        by_implants, by_prototypes = (
+            scores.probabilities.gather(2, own).squeeze(2).clamp_min(1e-12).log()
+            for scores in (self.implants, self.prototypes)
+        )
+        return by_implants - by_prototypes
+
+
+def implants_help(held_out: HeldOut, config: ImplantConfig) -> Bool[Tensor, " task"]:
+    """Whether to use implants in each task, told from images that they were not trained on.
+
+    Implants are the rule, as they help on average: a task does without them only where its held-out supports speak
+    against them, by more than `decision_margin` standard errors of the mean advantage.
+    """
+    advantage = held_out.advantage().double()
+    count = advantage.isfinite().sum(1)
+    mean = advantage.nanmean(1)
+    deviation = ((advantage - mean[:, None]).square().nansum(1) / (count - 1).clamp_min(1)).sqrt()
+    against = mean + config.decision_margin * deviation / count.clamp_min(1).sqrt() < 0
+    return ~against
 
 
 @dataclass(frozen=True)

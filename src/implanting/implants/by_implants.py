@@ -12,12 +12,12 @@ from implanting.datasets import rows_of
 from implanting.dense_classification import PrototypeClassifier, probabilities
 from implanting.fewshot import Queries, Tasks, counted, in_views, named
 from implanting.implants.activations import Activations
-from implanting.implants.fitting import Fitting, fitting_of, widened
+from implanting.implants.fitting import FEWEST, Fitting, fitting_of, widened
 from implanting.implants.supports import Supports
 from implanting.runtime import Stream, generator_of
 
-FEWEST, MOST = 8, 64
-"""Tasks, or folds of tasks, that are adapted together where maps are large, and where they are small."""
+MOST = 64
+"""Tasks that are adapted together where maps are small; where they are large, `FEWEST`."""
 
 TOGETHER = FEWEST * 16 * 1280
 """Numbers read of an image times tasks: the fewest tasks at width 64 and 32 px, more where tasks are small."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from implanting.classifier.answers import Answering
+from implanting.classifier.labels import Answering
 from implanting.errors import CannotRefuse
 from implanting.fewshot import UNKNOWN, Calibration
 

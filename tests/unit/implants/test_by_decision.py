@@ -4,7 +4,8 @@ import torch
 
 from implanting.fewshot import PrototypeMethod, draw_tasks
 from implanting.implants import DecidedMethod
-from implanting.implants.crossfit import HeldOut, cross_fit_implants, cross_fit_prototypes, implants_help
+from implanting.implants.by_decision import HeldOut, implants_help
+from implanting.implants.fitting import cross_fit_implants, cross_fit_prototypes
 from toy_methods import CONFIG, NOVEL, implant_method
 
 MORE_SHOTS = draw_tasks(NOVEL, replace(CONFIG, shot=4))
