@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from implanting.errors import ConfigError
-from implanting.shifts import strided
 
 Activation = Literal["swish", "relu", "relu6"]
 
@@ -57,6 +56,11 @@ class Tail:
                         f"implanted layer {number} says {role}={other}, but there is no such layer before it: "
                         f"give a number from 0 to {number - 1}, or None"
                     )
+
+
+def strided(size: tuple[int, int], stride: int) -> tuple[int, int]:
+    """Rows and columns that a convolution of this stride leaves, half a kernel being added on every side."""
+    return -(-size[0] // stride), -(-size[1] // stride)
 
 
 def check_fit(tail: Tail, sizes: Sequence[tuple[int, int]], phi: tuple[int, int]) -> None:
