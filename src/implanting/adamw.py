@@ -29,9 +29,7 @@ class AdamW:
         """One step against the gradients; the weights decay by themselves, not through the gradient."""
         self.steps += 1
         mean_share, square_share = (1 - beta**self.steps for beta in BETAS)  # what is known of means that began at 0
-        for parameter, gradient, mean, square in zip(
-            self.parameters, gradients, self.means, self.squares, strict=True
-        ):
+        for parameter, gradient, mean, square in zip(self.parameters, gradients, self.means, self.squares, strict=True):
             mean.lerp_(gradient, 1 - BETAS[0])
             square.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
             deviation = square.sqrt().div_(math.sqrt(square_share)).add_(EPSILON)
