@@ -151,6 +151,43 @@ def test_without_onednn_the_network_is_used_as_it_is(monkeypatch):
     torch.testing.assert_close(toy_base().embed(images), expected)
 
 
+def raising(error: type[Exception]):
+    def changed(*_arguments):
+        raise error("this torch is another one")
+
+    return changed
+
+
+PRIVATE = ["_convolution_pointwise", "_reorder_convolution_weight"]
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+@pytest.mark.parametrize(
+    "changed",
+    [
+        *(raising(error) for error in (AttributeError, TypeError, RuntimeError, NotImplementedError)),
+        lambda x, weight: x,
+        lambda x, *_others: torch.zeros_like(x),
+    ],
+    ids=["gone", "refuses", "fails", "not for this processor", "takes other arguments", "computes otherwise"],
+)
+def test_where_a_private_call_of_torch_has_changed_the_network_is_used_as_it_is(monkeypatch, name, changed):
+    images = noise(2, 32, 32, 3)
+    base, network = toy_base(), folded(frozen(build_network(NetworkConfig("resnet12", 4))), (32, 32))
+    expected = base.network(base.normalisation(images)).flatten(2).mT
+    monkeypatch.setattr(torch.ops.mkldnn, name, changed)
+    assert packed(network, (32, 32)) is network
+    torch.testing.assert_close(base.embed(images), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_other_errors_are_not_caught(monkeypatch, name):
+    network = folded(frozen(build_network(NetworkConfig("resnet12", 4))), (32, 32))
+    monkeypatch.setattr(torch.ops.mkldnn, name, raising(KeyError))
+    with pytest.raises(KeyError, match="another one"):
+        packed(network, (32, 32))
+
+
 def test_elsewhere_than_on_the_processor_and_in_other_precision_the_network_is_used_as_it_is():
     network = folded(frozen(build_network(NetworkConfig("c128f", 4))), (32, 32))
     assert packed(network.double(), (32, 32)) is network
