@@ -18,7 +18,6 @@ from implanting.images import Normalisation, Preprocessing
 from implanting.networks import build_network
 from implanting.own_module import ImplantedModule
 from implanting.packed import ACTIVATIONS, packed
-from implanting.winograd import convolve
 from toys import coloured, noise, seeded, toy_base, unsettle
 
 pytestmark = pytest.mark.skipif(not module.available(), reason="this torch has no oneDNN")
@@ -52,17 +51,6 @@ def test_our_networks_compute_the_same(config, size):
     assert not any(isinstance(layer, nn.ReLU) for layer in quick.modules())
     for count in (1, 5):
         assert_same_maps(quick, network, count, size)
-
-
-def test_wide_layers_by_winograds_algorithm_compute_the_same(monkeypatch):
-    network = folded(frozen(build_network(NetworkConfig("resnet12", 32))), (32, 32))
-    quick = packed(network, (32, 32))
-    calls = []
-    monkeypatch.setattr(module, "convolve", lambda *parts: calls.append(parts[0].shape[1]) or convolve(*parts))
-    assert_same_maps(quick, network, 1, (35, 46))
-    assert not calls  # too few tiles to pay
-    assert_same_maps(quick, network, 11, (35, 46))
-    assert set(calls) == {128, 256}
 
 
 @pytest.mark.parametrize("size", [(64, 64), (65, 97), (90, 33)])
