@@ -32,7 +32,7 @@ def equal(first: Activations, second: Activations) -> bool:
 
 @pytest.fixture(autouse=True)
 def four_images_a_batch(monkeypatch):
-    monkeypatch.setattr("implanting.base.base_network.embedding.BATCH", 4)
+    monkeypatch.setattr("implanting.base.embedding.BATCH", 4)
 
 
 @pytest.fixture

@@ -268,7 +268,7 @@ def test_c128f_is_adapted_too():
 THOUSAND_WAYS = """
 import torch
 import torch.nn.functional as F
-from implanting.adapt import inner_products, leave_one_out_loss, leave_one_out_scores
+from implanting.implants.adaptation import inner_products, leave_one_out_loss, leave_one_out_scores
 from implanting.config import ImplantConfig
 
 def peak():

@@ -15,7 +15,6 @@ from implanting.networks import ImplantedModule, build_network, folded, packed
 from implanting.networks import packing as module
 from implanting.networks.efficientnet import SameConvolution
 from implanting.networks.packing import ACTIVATIONS
-from implanting.networks.winograd import convolve
 from toys import coloured, noise, seeded, toy_base, unsettle
 
 pytestmark = pytest.mark.skipif(not module.available(), reason="this torch has no oneDNN")
@@ -49,17 +48,6 @@ def test_our_networks_compute_the_same(config, size):
     assert not any(isinstance(layer, nn.ReLU) for layer in quick.modules())
     for count in (1, 5):
         assert_same_maps(quick, network, count, size)
-
-
-def test_wide_layers_by_winograds_algorithm_compute_the_same(monkeypatch):
-    network = folded(frozen(build_network(NetworkConfig("resnet12", 32))), (32, 32))
-    quick = packed(network, (32, 32))
-    calls = []
-    monkeypatch.setattr(module, "convolve", lambda *parts: calls.append(parts[0].shape[1]) or convolve(*parts))
-    assert_same_maps(quick, network, 1, (35, 46))
-    assert not calls  # too few tiles to pay
-    assert_same_maps(quick, network, 11, (35, 46))
-    assert set(calls) == {128, 256}
 
 
 @pytest.mark.parametrize("size", [(64, 64), (65, 97), (90, 33)])
@@ -146,6 +134,43 @@ def test_without_onednn_the_network_is_used_as_it_is(monkeypatch):
     network = folded(frozen(build_network(NetworkConfig("resnet12", 4))), (32, 32))
     assert packed(network, (32, 32)) is network
     torch.testing.assert_close(toy_base().embed(images), expected)
+
+
+def raising(error: type[Exception]):
+    def changed(*_arguments):
+        raise error("this torch is another one")
+
+    return changed
+
+
+PRIVATE = ["_convolution_pointwise", "_reorder_convolution_weight"]
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+@pytest.mark.parametrize(
+    "changed",
+    [
+        *(raising(error) for error in (AttributeError, TypeError, RuntimeError, NotImplementedError)),
+        lambda x, weight: x,
+        lambda x, *_others: torch.zeros_like(x),
+    ],
+    ids=["gone", "refuses", "fails", "not for this processor", "takes other arguments", "computes otherwise"],
+)
+def test_where_a_private_call_of_torch_has_changed_the_network_is_used_as_it_is(monkeypatch, name, changed):
+    images = noise(2, 32, 32, 3)
+    base, network = toy_base(), folded(frozen(build_network(NetworkConfig("resnet12", 4))), (32, 32))
+    expected = base.network(base.normalisation(images)).flatten(2).mT
+    monkeypatch.setattr(torch.ops.mkldnn, name, changed)
+    assert packed(network, (32, 32)) is network
+    torch.testing.assert_close(base.embed(images), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_other_errors_are_not_caught(monkeypatch, name):
+    network = folded(frozen(build_network(NetworkConfig("resnet12", 4))), (32, 32))
+    monkeypatch.setattr(torch.ops.mkldnn, name, raising(KeyError))
+    with pytest.raises(KeyError, match="another one"):
+        packed(network, (32, 32))
 
 
 def test_elsewhere_than_on_the_processor_and_in_other_precision_the_network_is_used_as_it_is():
