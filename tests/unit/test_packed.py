@@ -19,6 +19,7 @@ from implanting.networks import build_network
 from implanting.own_module import ImplantedModule
 from implanting.packed import ACTIVATIONS, packed
 from implanting.winograd import convolve
+from rounding import assert_computes, of_convolution
 from toys import coloured, noise, seeded, toy_base, unsettle
 
 pytestmark = pytest.mark.skipif(not module.available(), reason="this torch has no oneDNN")
@@ -30,15 +31,10 @@ def frozen(network: nn.Module) -> nn.Module:
 
 
 @torch.inference_mode()
-def assert_same_maps(
-    one: nn.Module, other: nn.Module, count: int, size: tuple[int, int], tolerance: float = 1e-5
-) -> None:
+def assert_same_maps(quick: nn.Module, network: nn.Module, count: int, size: tuple[int, int]) -> None:
     x = torch.randn(count, 3, *size, generator=seeded(1)).to(memory_format=torch.channels_last)
-    first, second = one.activations(x), other.activations(x)
-    for a, b in zip((*first[0], first[1]), (*second[0], second[1]), strict=True):
-        assert a.shape == b.shape
-        assert (a - b).abs().max() <= tolerance * b.abs().max()
-    assert (one(x) - second[1]).abs().max() <= tolerance * second[1].abs().max()
+    assert_computes(quick, network, x)
+    torch.testing.assert_close(quick(x), quick.activations(x)[1])
 
 
 @pytest.mark.parametrize(
@@ -71,7 +67,7 @@ def test_efficientnet_lite0_computes_the_same(size):
     quick = packed(network, (64, 64))
     assert not any(isinstance(layer, nn.ReLU6) for layer in quick.modules())
     for count in (1, 3):
-        assert_same_maps(quick, network, count, size, 3e-5)  # roots of small means enlarge what is rounded
+        assert_same_maps(quick, network, count, size)
 
 
 @pytest.mark.parametrize("kernel", [3, 4, 5])
@@ -82,7 +78,8 @@ def test_same_padding_by_a_kernel_that_begins_with_zeros(kernel, stride):
     module.take_over(quick, ACTIVATIONS[nn.SiLU])
     for size in [(7, 8), (8, 8), (9, 9), (12, 5)]:
         x = torch.randn(2, 3, *size, generator=seeded())
-        torch.testing.assert_close(quick(x), nn.functional.silu(layer(x)), rtol=1e-5, atol=1e-5)
+        error = (quick(x) - nn.functional.silu(copy.deepcopy(layer).double()(x.double()))).abs()
+        assert (error <= 1.1 * of_convolution(layer, x)).all()  # swish is nowhere steeper
 
 
 class Leaky(nn.ReLU):
