@@ -19,7 +19,7 @@ from implanting.networks import build_network
 from implanting.own_module import ImplantedModule
 from implanting.packed import ACTIVATIONS, packed
 from implanting.winograd import convolve
-from rounding import assert_computes, of_convolution
+from rounding import assert_computes, assert_near, of_convolution
 from toys import coloured, noise, seeded, toy_base, unsettle
 
 pytestmark = pytest.mark.skipif(not module.available(), reason="this torch has no oneDNN")
@@ -145,7 +145,7 @@ def test_without_onednn_the_network_is_used_as_it_is(monkeypatch):
     monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
     network = folded(frozen(build_network(NetworkConfig("resnet12", 4))), (32, 32))
     assert packed(network, (32, 32)) is network
-    torch.testing.assert_close(toy_base().embed(images), expected)
+    assert_near(toy_base().embed(images), expected)
 
 
 def test_elsewhere_than_on_the_processor_and_in_other_precision_the_network_is_used_as_it_is():
