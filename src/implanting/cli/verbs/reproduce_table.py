@@ -11,7 +11,7 @@ from implanting.cli.verbs.reproduce_settings import Reproduce, base_of, check_ou
 from implanting.config import ImplantConfig, TaskConfig
 from implanting.console import print_document, print_table, result_document, say, show_progress
 from implanting.datasets import ImageSet
-from implanting.evaluation import extra_images
+from implanting.evaluation import TaskImages, extra_images
 from implanting.fewshot import Result
 from implanting.reproduce import (
     CLAIM_COLUMNS,
@@ -49,7 +49,7 @@ def prepare(command: Reproduce) -> Experiment:
     table = chosen_table(command)
     material, held_out = base_images_for_tests(command, table, read_material(command, table.data))
     tasks = TaskConfig(command.way, 1, command.queries, command.tasks, command.seed)
-    trials, settings = Trials(material.novel, held_out, tasks), table.settings()
+    trials, settings = Trials(TaskImages(material.novel, held_out), tasks), table.settings()
     trials.draw([setting for group in settings.values() for setting in group])
     check_out(command, material, list(settings))
     return Experiment(table, material, trials)
@@ -105,7 +105,7 @@ def report(command: Reproduce, experiment: Experiment, results: dict[Setting, Re
     draw_table(
         table,
         results,
-        f"Table {table.number} of the paper, on {experiment.trials.novel.name}",
+        f"Table {table.number} of the paper, on {experiment.material.novel.name}",
         target.with_suffix(".png"),
     )
     if command.json:
