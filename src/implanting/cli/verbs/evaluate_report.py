@@ -116,25 +116,33 @@ def per_class(result: Result, class_names: Sequence[str]) -> dict[str, float | N
 
 def show(tested: Tested, results: Sequence[Result]) -> None:
     """A row per method, and its paired gain over the first."""
-    cells = {(result.method, result.config.shot): result for result in results}
-    methods = list(dict.fromkeys(result.method for result in results))
-    shots = list(dict.fromkeys(result.config.shot for result in results))
+    methods: dict[str, dict[int, Result]] = {}
+    for result in results:
+        methods.setdefault(result.method, {})[result.config.shot] = result
+    first, *others = methods
+    titles = ["gain, paired"] if len(others) == 1 else [f"gain of {name}, paired" for name in others]
+    rows = accuracy_rows(methods, {title: (name, first) for title, name in zip(titles, others, strict=True)})
+    columns = ["accuracy"] if tested.classes == "base" else [f"{shot}-shot" for shot in methods[first]]
+    config = results[0].config
+    title = f"{tested.named.name} on {tested.title(config.way)}"
+    print_table(title, ["", *columns], rows, caption(tested.classes, config))
+
+
+def accuracy_rows(methods: Mapping[str, Mapping[int, Result]], gains: Mapping[str, tuple[str, str]]) -> list[list[str]]:
+    """A row per method with its accuracy at each shot, then the paired gain of one method over another.
+
+    The first method has a result at every shot.
+    """
+    shots = next(iter(methods.values()))
 
     def row(title: str, texts: Mapping[int, str]) -> list[str]:
         return [title, *(texts.get(shot, "") for shot in shots)]
 
-    rows = [
-        row(name, {shot: str(result.estimate) for (method, shot), result in cells.items() if method == name})
-        for name in methods
-    ]
-    for name in methods[1:]:
-        served = [shot for method, shot in cells if method == name]
-        gains = {shot: cells[name, shot].gain_over(cells[methods[0], shot]).signed() for shot in served}
-        rows.append(row("gain, paired" if len(methods) == 2 else f"gain of {name}, paired", gains))
-    columns = ["accuracy"] if tested.classes == "base" else [f"{shot}-shot" for shot in shots]
-    config = results[0].config
-    title = f"{tested.named.name} on {tested.title(config.way)}"
-    print_table(title, ["", *columns], rows, caption(tested.classes, config))
+    rows = [row(name, {shot: str(one.estimate) for shot, one in results.items()}) for name, results in methods.items()]
+    for title, (better, worse) in gains.items():
+        paired = {shot: one.gain_over(methods[worse][shot]) for shot, one in methods[better].items()}
+        rows.append(row(title, {shot: gain.signed() for shot, gain in paired.items()}))
+    return rows
 
 
 def caption(classes: Classes, config: TaskConfig) -> str:
