@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import torch
 
@@ -35,10 +36,11 @@ class Demo:
     trained anew for each task. All are tested on the same tasks.
     """
 
+    HELP_FROM: ClassVar[tuple[type, ...]] = (TaskConfig,)
+
     tasks: int = 300
     """Few-shot tasks a cell of the table."""
     queries: int = 15
-    """Query images of each class."""
     seed: int = 0
     """Fixes initial weights, order, augmentation and tasks."""
     heat_map: Path = Path("demo-heat-map.png")

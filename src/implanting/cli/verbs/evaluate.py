@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 from implanting.base import BaseNetwork, load_base
 from implanting.cli.parsing import parse
@@ -36,6 +37,8 @@ class Evaluate:
     Task i depends on the seed and i alone: other settings or another base see the same tasks.
     """
 
+    HELP_FROM: ClassVar[tuple[type, ...]] = (TaskConfig,)
+
     base: Path
     """A base network: a file made by `implanting pretrain`, efficientnet-lite0 (ImageNet) or fc100."""
     data: Path
@@ -45,15 +48,11 @@ class Evaluate:
     splits: str | None = None
     """Class lists for unsplit data: fc100, cifar-fs, miniimagenet, or a JSON or csv FILE; default: as for the base."""
     way: int = TaskConfig.way
-    """Classes of a task."""
     shot: tuple[int, ...] = (1, 5, 10)
     """Support images of each class; several values are evaluated in turn."""
     queries: int = TaskConfig.queries
-    """Query images of each class."""
     tasks: int = TaskConfig.tasks
-    """Number of tasks."""
     seed: int = TaskConfig.seed
-    """Task i is drawn from (seed, i) alone."""
     classes: Classes = "novel"
     """novel: a task's classes, by prototypes. base: all base classes, by the learned class weights. both: together."""
     implants: bool = False
