@@ -16,7 +16,7 @@ from implanting.datasets import ImageSet, add_views
 from implanting.evaluation.approaches import Approach
 from implanting.evaluation.task_images import TaskImages
 from implanting.implants import DESCRIPTION, Activations, compute_activations, embed_together
-from implanting.runtime import Progress, silent
+from implanting.runtime import Progress, from_rank_zero, silent
 
 
 class Features:
@@ -51,7 +51,7 @@ class Features:
 
     def check_cache(self) -> None:
         """Refuse a cache that is there and is not of this base and these images; nothing is computed."""
-        if self.implants and self.cache is not None and (self.cache / DESCRIPTION).exists():
+        if self.implants and self.cache is not None and from_rank_zero((self.cache / DESCRIPTION).exists()):
             compute_activations(self.base, self.seen, half=self.half, cache=self.cache)
 
     @cached_property

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -15,6 +16,7 @@ from implanting.cli.verbs.pretrain import read_splits, train
 from implanting.config import DataConfig, ImplantConfig, RecipeChanges, RunConfig, TaskConfig
 from implanting.console import say, show_progress
 from implanting.datasets import ImageSet, check_disjoint, read_dataset
+from implanting.evaluation import extra_images
 from implanting.pretraining import FREE
 from implanting.reproduce import (
     PAPER_RECIPES,
@@ -99,6 +101,14 @@ def read_material(command: Reproduce, papers: DataName) -> Material:
     described = ", ".join([recipe, *changes])
     is_papers = command.recipe == "paper" and not changes
     return Material(described, is_papers, shared, base_images, validation, novel, command.split)
+
+
+def further_images(command: Reproduce, material: Material) -> ImageSet | None:
+    """Images of base classes that were not trained on: those held out, or else the extra split, if there is one."""
+    images, hold_out = material.base_images, material.stage1.data.hold_out
+    if hold_out:
+        return images.subset(images.choose_held_out(hold_out, material.stage1.seed))
+    return extra_images(images.class_names, partial(read, command, images.images.shape[1]))
 
 
 def check_out(command: Reproduce, material: Material, needed: Sequence[Stage1]) -> None:
