@@ -1,14 +1,14 @@
 """Every setting with its default: the only home of a default.
 
 Frozen dataclasses of plain values: the command line makes its flags and help from them, and a checkpoint stores
-them as JSON. The text under a field is its help.
+them as JSON. The text under a field is its help; a field without one has that of the same field in `HELP_FROM`.
 """
 
 import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from implanting.errors import ConfigError
 
@@ -161,11 +161,11 @@ class PretrainConfig:
     validate_every: float = 1.0
     """Epochs between few-shot tests on the validation classes; 0 tests at the end only."""
     validation_tasks: int = 500
-    """5-way 5-shot tasks of each such test; 0 switches validation off."""
+    """5-way 5-shot tasks of each test on the validation classes; 0 switches validation off."""
     validation_images: int = 100
     """Images of each validation class that these tasks draw from, at most."""
     save_every: float = 60.0
-    """Seconds between checkpoints from which --resume continues."""
+    """Seconds between checkpoints from which an interrupted run continues."""
 
     def __post_init__(self) -> None:
         if (self.epochs is None) == (self.iterations is None):
@@ -189,20 +189,15 @@ class PretrainConfig:
 class RecipeChanges:
     """Changes to the recipe of all base networks, for short trials or other data; default: as the recipe has it."""
 
+    HELP_FROM: ClassVar[tuple[type, ...]] = (NetworkConfig, PretrainConfig)
+
     width: int | None = None
-    """Channels of the first block."""
     batch_size: int | None = None
-    """Images a step, over all processes together."""
     learning_rate: float | None = None
-    """The schedule's highest learning rate."""
     epochs: float | None = None
-    """Length of training in passes over the base images."""
     iterations: int | None = None
-    """Length of training in steps, instead of --epochs."""
     validation_tasks: int | None = None
-    """Tasks of each few-shot test during training; 0 switches them off."""
     save_every: float | None = None
-    """Seconds between checkpoints from which an interrupted run continues."""
 
     def applied_to(self, config: PretrainConfig) -> PretrainConfig:
         """The configuration with what was given; a length given in epochs or steps replaces the other."""

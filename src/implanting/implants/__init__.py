@@ -6,7 +6,7 @@ every tensor: a user's classifier is a batch of one task.
 
 from implanting.implants.activations import Activations, compute_activations, embed_together, encode
 from implanting.implants.by_decision import DecidedMethod
-from implanting.implants.by_implants import ImplantMethod, implant_method, tasks_together
+from implanting.implants.by_implants import ImplantMethod, evaluate_poolings, implant_method, tasks_together
 from implanting.implants.cache import DESCRIPTION
 from implanting.implants.crossfit import cross_fit
 from implanting.implants.fitting import Fitted, Fitting, fitting_of, widened
@@ -29,6 +29,7 @@ __all__ = [
     "cross_fit",
     "embed_together",
     "encode",
+    "evaluate_poolings",
     "fitting_of",
     "implant_method",
     "implant_tensors",

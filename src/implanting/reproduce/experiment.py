@@ -60,7 +60,7 @@ class Experiment:
 
     def notes(self) -> list[str]:
         """The sentences below the table."""
-        trials, config, novel = self.trials, self.trials.config, self.trials.novel
+        config, novel = self.trials.config, self.material.novel
         texts = [
             self.material.note(),
             f"Tested on {novel.name}, {len(novel.class_names)} classes: accuracy in %, "
@@ -70,7 +70,7 @@ class Experiment:
         ]
         if any(setting.implants for setting in self.settings()):
             texts.append(implant_note(min(config.tasks, IMPLANT_TASKS)))
-        if trials.held_out is not None:
+        if any(setting.classes != "novel" for setting in self.settings()):
             texts.append(f"Base classes: {held_out_note(self.material.stage1.data.hold_out)}.")
         if differences := self.differences():
             texts.append(f"{MARK} Not the paper's experiment: {'; '.join(differences)}.")
