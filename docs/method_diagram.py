@@ -93,7 +93,7 @@ def draw_stage_1(axes: Axes) -> None:
     arrow(axes, (48.6, 42.5), (52.4, 42.5))
     shape = {"boxstyle": "round,pad=0,rounding_size=0.8", "facecolor": TRAINED, "edgecolor": INK}
     axes.add_patch(FancyBboxPatch((53, 37.5), 16, 10, **shape))
-    text(axes, (61, 42.5), "one cosine classifier\nat every location:\nsoftmax of $\\tau\\,\\cos(\\phi^{(q)}, w_j)$", 8)
+    text(axes, (61, 42.5), "one cosine classifier\nat every location:\nsoftmax of $\\tau\\,\\cos(\\phi^{(k)}, w_j)$", 8)
     arrow(axes, (69.6, 42.5), (73.4, 42.5))
     grid(axes, (74, 36.5), 12, ["#d8ecd9"], "cat")
     text(axes, (80, 34.7), "r answers")
