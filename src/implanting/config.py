@@ -140,8 +140,6 @@ class PretrainConfig:
     """Share of training over which one-cycle warms up."""
     weight_decay: float = 5e-4
     """On convolutions and class weights only, never on batch norm or tau."""
-    label_smoothing: float = 0.0
-    """Share of the target spread over all classes."""
     teacher: str | None = None
     """A finished base network of the same classes (FILE or name) whose answers are learned beside the labels."""
     teacher_share: float = 0.5
@@ -162,8 +160,6 @@ class PretrainConfig:
     """Epochs between few-shot tests on the validation classes; 0 tests at the end only."""
     validation_tasks: int = 500
     """5-way 5-shot tasks of each such test; 0 switches validation off."""
-    validation_images: int = 100
-    """Images of each validation class that these tasks draw from, at most."""
     save_every: float = 60.0
     """Seconds between checkpoints from which --resume continues."""
 
@@ -172,13 +168,12 @@ class PretrainConfig:
             raise ConfigError("the length of training: set either --epochs or --iterations, not both and not neither")
         require_seed(self.seed)
         require(0 <= self.warmup < 1, "warmup", self.warmup, "from 0 to below 1")
-        require(0 <= self.label_smoothing < 1, "label_smoothing", self.label_smoothing, "from 0 to below 1")
         require(0 <= self.teacher_share <= 1, "teacher_share", self.teacher_share, "from 0 to 1")
         require(0 <= self.shrink_share <= 1, "shrink_share", self.shrink_share, "from 0 to 1")
         require_listed(self)
         if self.pooling == "flatten" and self.shrink_size is not None and self.shrink_share > 0:
             raise ConfigError("--pooling flatten has weights for each location of one map: set --shrink-share 0")
-        for name in ("weight_decay", "validate_every", "validation_tasks", "validation_images", "save_every"):
+        for name in ("weight_decay", "validate_every", "validation_tasks", "save_every"):
             require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
         for name in ("batch_size", "tau", "learning_rate", "epochs", "iterations"):
             value = getattr(self, name)
@@ -327,15 +322,32 @@ class ClassifierConfig:
     """Side in pixels to which images are brought; default: what suits the base and the size of the examples."""
 
 
+RETIRED: dict[str, Any] = {"label_smoothing": 0.0, "validation_images": None}
+"""Settings of stage 1 that earlier versions had, with the value that trains as this version does; None: any value."""
+
+RETIRED_VALUES: dict[str, Any] = {}
+"""The same for a value of a setting that is still there."""
+
+
+def retired_settings(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a stored configuration by which an earlier version trained as this one no longer can."""
+    return {
+        name: value
+        for name, value in stored.items()
+        if (name in RETIRED and RETIRED[name] not in (None, value)) or (name, value) in RETIRED_VALUES.items()
+    }
+
+
 Config = TypeVar("Config")
 
 
 def config_from_dict(kind: type[Config], values: Mapping[str, Any]) -> Config:
-    """The inverse of `dataclasses.asdict` for the nested configurations above."""
+    """The inverse of `dataclasses.asdict` for the nested configurations above; retired settings are left out."""
     hints = get_type_hints(kind)
     nested = {
         name: config_from_dict(hints[name], value) if dataclasses.is_dataclass(hints[name]) else value
         for name, value in values.items()
+        if name not in RETIRED and (name, value) not in RETIRED_VALUES.items()
     }
     return kind(**nested)
 

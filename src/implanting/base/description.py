@@ -2,14 +2,14 @@
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from implanting.config import PretrainConfig, config_from_dict
+from implanting.config import PretrainConfig, config_from_dict, retired_settings
 from implanting.dense_classification import CosineClassifier
 from implanting.errors import CheckpointError, ConfigError
 from implanting.images import Normalisation, Preprocessing
@@ -37,6 +37,8 @@ class BaseDescription:
     """Steps done and planned, whether finished, seconds, last loss, accuracy and validation."""
     teacher_fingerprint: str | None = None
     """Of the base network that taught it; None where none did, and in files of earlier versions."""
+    retired: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of an earlier version that it was trained with and that this version cannot train with."""
 
     @property
     def name(self) -> str:
@@ -56,8 +58,9 @@ class BaseDescription:
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> "BaseDescription":
         """The inverse of `document`."""
-        noted = {"teacher_fingerprint": None, **document}  # which earlier versions did not note
+        noted = {"teacher_fingerprint": None, "retired": {}, **document}  # which earlier versions did not note
         values = {field.name: noted[field.name] for field in dataclasses.fields(cls)}
+        values["retired"] = {**values["retired"], **retired_settings(values["config"])}
         values["config"] = config_from_dict(PretrainConfig, values["config"])
         values["normalisation"] = Normalisation(**{key: tuple(value) for key, value in values["normalisation"].items()})
         for name in ("class_names", "image_size", "held_out"):

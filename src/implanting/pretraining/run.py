@@ -16,7 +16,7 @@ from implanting.base import BaseDescription, build, load_base, load_weights, rea
 from implanting.config import PretrainConfig, flat
 from implanting.datasets import ImageSet, check_disjoint
 from implanting.dense_classification import CosineClassifier
-from implanting.errors import ConfigError
+from implanting.errors import CheckpointError, ConfigError
 from implanting.images import Normalisation
 from implanting.networks import Network
 from implanting.pretraining.optimisation import build_optimizer, load_optimizer, optimizer_tensors, total_steps
@@ -146,7 +146,7 @@ def prepare(
     return Run(config, images, few_shot, description, model, optimizer, device, total_steps(config, len(images)), soft)
 
 
-FREE = frozenset({"validate_every", "validation_tasks", "validation_images", "save_every"})
+FREE = frozenset({"validate_every", "validation_tasks", "save_every"})
 """Settings that do not change the weights and so may differ when a run is resumed."""
 
 
@@ -171,6 +171,12 @@ def check_same(
     """Refuse a checkpoint that was trained with other settings, on other images or, where both are known, by another
     teacher (its fingerprint).
     """
+    if saved.retired:
+        retired = ", ".join(f"{name} {value}" for name, value in saved.retired.items())
+        raise CheckpointError(
+            f"cannot go on from {out}: it was trained with {retired}, which this version cannot do any more; finish it "
+            f"with version {saved.code_version}, or train again"
+        )
     there, here = flat(saved.config), flat(config)
     differing = [
         f"--{name.replace('_', '-')} was {there[name]} and is {value}"

@@ -115,7 +115,7 @@ def train_step(run: Run, model: nn.Module) -> Float[Tensor, " 2"]:
         run.device.type, torch.bfloat16, enabled=run.device.type == "cuda" and torch.cuda.is_bf16_supported()
     ):
         scores = model(inputs(run, images))
-    loss = classification_loss(scores, learned, run.config.label_smoothing)
+    loss = classification_loss(scores, learned)
     for group in run.optimizer.param_groups:
         group["lr"] = schedule(run.config, (run.step + 0.5) / run.steps)
     run.optimizer.zero_grad()

@@ -75,9 +75,9 @@ def test_a_description_says_where_it_stands():
 
 
 def test_validation_draws_from_the_first_images_of_each_class():
-    few = {"validation_tasks": 5, "validation_images": 20}
-    validation = coloured(classes=3, per_class=30, prefix="shade")
-    first = validation.subset(torch.cat([indices[:20] for indices in validation.indices_by_class()]))
+    few = {"validation_tasks": 5}
+    validation = coloured(classes=3, per_class=110, prefix="shade")
+    first = validation.subset(torch.cat([indices[:100] for indices in validation.indices_by_class()]))
     run, expected = (prepare(tiny_config(**few), coloured(), images, CPU) for images in (validation, first))
     result, same = (each.validation(run.model.network, 10.0) for each in (run, expected))
     assert result.per_task.tolist() == same.per_task.tolist()

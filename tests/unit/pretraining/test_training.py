@@ -10,11 +10,11 @@ from torch import Tensor
 from implanting.base import BaseNetwork, load_base
 from implanting.base.description import weights
 from implanting.config import DataConfig, PretrainConfig
-from implanting.errors import ConfigError, ImageTooSmall
+from implanting.errors import CheckpointError, ConfigError, ImageTooSmall
 from implanting.networks import Network
 from implanting.pretraining import pretrain
 from implanting.pretraining.optimisation import schedule
-from implanting.runtime import read_checkpoint
+from implanting.runtime import read_checkpoint, write_checkpoint
 from toys import coloured, same, tiny_config
 
 CPU = torch.device("cpu")
@@ -115,6 +115,16 @@ def test_resuming_with_other_settings_is_refused(out, change, message):
     run(out, tiny_config(), stop=Stop(2))
     with pytest.raises(ConfigError, match=message):
         run(out, tiny_config(**change), resume=True)
+
+
+def test_going_on_with_a_setting_that_is_gone_is_refused_but_loading_is_not(out):
+    run(out, tiny_config(), stop=Stop(2))
+    document, tensors = read_checkpoint(out, "base")
+    document["config"]["label_smoothing"] = 0.1
+    write_checkpoint(out, "base", document, tensors)
+    assert load_base(out).description.retired == {"label_smoothing": 0.1}
+    with pytest.raises(CheckpointError, match=r"label_smoothing 0\.1.* version 0"):
+        run(out, tiny_config(), resume=True)
 
 
 def test_resuming_on_other_data_is_refused(out):
