@@ -134,7 +134,7 @@ class PretrainConfig:
     """sgd has Nesterov momentum 0.9; adam has PyTorch's defaults."""
     learning_rate: float = 0.1
     """The schedule's highest learning rate."""
-    schedule: Literal["one-cycle", "steps", "constant"] = "one-cycle"
+    schedule: Literal["one-cycle", "steps"] = "one-cycle"
     """one-cycle: linear warm-up, then cosine to zero. steps: x0.06, x0.012, x0.0024 at 1/3, 2/3, 5/6 of training."""
     warmup: float = 0.2
     """Share of training over which one-cycle warms up."""
@@ -325,7 +325,7 @@ class ClassifierConfig:
 RETIRED: dict[str, Any] = {"label_smoothing": 0.0, "validation_images": None}
 """Settings of stage 1 that earlier versions had, with the value that trains as this version does; None: any value."""
 
-RETIRED_VALUES: dict[str, Any] = {}
+RETIRED_VALUES: dict[str, Any] = {"schedule": "constant"}
 """The same for a value of a setting that is still there."""
 
 

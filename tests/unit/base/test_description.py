@@ -3,6 +3,7 @@
 import dataclasses
 import json
 
+import pytest
 import torch
 
 from implanting.base import BaseDescription, build
@@ -29,12 +30,13 @@ def test_settings_that_are_gone_and_never_changed_a_weight_are_left_out():
     assert BaseDescription.from_document(document) == description
 
 
-def test_a_setting_that_is_gone_is_remembered_where_it_changed_the_weights():
+@pytest.mark.parametrize("gone", [{"label_smoothing": 0.1}, {"schedule": "constant"}])
+def test_a_setting_that_is_gone_is_remembered_where_it_changed_the_weights(gone):
     description = toy_base().description
     document = description.document()
-    document["config"]["label_smoothing"] = 0.1
+    document["config"] |= gone
     described = BaseDescription.from_document(document)
-    assert described == dataclasses.replace(description, retired={"label_smoothing": 0.1})
+    assert described == dataclasses.replace(description, retired=gone)
     assert BaseDescription.from_document(json.loads(json.dumps(described.document()))) == described
 
 
