@@ -15,9 +15,6 @@ from implanting.errors import ConfigError
 WIDE_CHANNELS = 16
 """Channels by which WIDE widens the last block, as many as the implants have."""
 
-IMPLANTED_BLOCKS = 0
-"""How many of EfficientNet-Lite0's last blocks get implants, besides its 1x1 head."""
-
 MEMORY_BUDGET = 4 * 2**30
 """Bytes of decoded images kept in memory; a larger set is memory-mapped from a temporary file."""
 

@@ -18,7 +18,6 @@ from implanting.dense_classification import CosineClassifier
 from implanting.errors import ConfigError
 from implanting.images import Normalisation, Preprocessing
 from implanting.networks import (
-    EfficientNetLite0,
     ImplantedModule,
     ModuleNetwork,
     Network,
@@ -105,15 +104,6 @@ class BaseNetwork:
         other._tau = tau
         if self._tau is not None:
             other.advice = self.advice.for_scaled_tau(tau / self._tau)
-        return other
-
-    def with_implanted_blocks(self, blocks: int) -> "BaseNetwork":
-        """The same network, its weights shared, with implants beside its head and this many of its last blocks."""
-        if not isinstance(self.network, EfficientNetLite0):
-            raise ConfigError(f"the implanted layers of {self.name} are given: only efficientnet-lite0 offers a choice")
-        other = copy.copy(self)
-        other.network = copy.copy(self.network)
-        other.network.implant_in(blocks)
         return other
 
     @property
