@@ -106,10 +106,13 @@ class Network(nn.Module):
         self.tail = blocks[-1].tail()
 
     def forward(
-        self, x: Float[Tensor, "image channel height width"], leave: int | None = None
+        self, x: Float[Tensor, "image channel height width"]
     ) -> Float[Tensor, "image dim out_height out_width"]:
-        """phi, or the map before block `leave`, where it is left."""
-        for block in self.blocks[:leave]:
+        return self.blocks[-1](self.before_last(x))
+
+    def before_last(self, x: Float[Tensor, "image channel height width"]) -> Tensor:
+        """The map that the last block reads, and the implants beside it."""
+        for block in self.blocks[:-1]:
             x = block(x)
         return x
 
@@ -117,7 +120,7 @@ class Network(nn.Module):
         self, x: Float[Tensor, "image channel height width"]
     ) -> tuple[list[Float[Tensor, "image _ map_height map_width"]], Float[Tensor, "image dim out_height out_width"]]:
         """The maps that the last block's convolutions read (its input z, then a_1, a_2, ...), and phi."""
-        z = self(x, leave=-1)
+        z = self.before_last(x)
         *activations, phi = cast(ResidualBlock | PlainBlock, self.blocks[-1]).activations(z)
         return [z, *activations], phi
 

@@ -228,10 +228,7 @@ def test_the_first_part_of_training_sees_shrunken_images(tmp_path, monkeypatch):
     sizes = []
     monkeypatch.setattr(
         "implanting.networks.resnet12.Network.forward",
-        lambda self, x, leave=None, forward=Network.forward: (
-            sizes.append(x.shape[-1]),
-            forward(self, x, leave),
-        )[1],
+        lambda self, x, forward=Network.forward: (sizes.append(x.shape[-1]), forward(self, x))[1],
     )
     images = coloured(classes=3, per_class=8, size=32)
     run(tmp_path / "base.safetensors", tiny_config(shrink_size=16, shrink_share=0.5, iterations=6), images)
