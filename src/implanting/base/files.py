@@ -71,8 +71,8 @@ def lite0_from_document(document: Mapping[str, Any], tensors: Mapping[str, Tenso
     """EfficientNet-Lite0 as a file holds it."""
     if document.get("implanted_blocks"):
         raise CheckpointError(
-            f"{path} has implants beside {document['implanted_blocks']} blocks of {IMAGENET}, which this version cannot "
-            "use: it implants the head only; fit the classifier again"
+            f"{path} has implants beside {document['implanted_blocks']} blocks of {IMAGENET}; this version implants "
+            "the head only: fit the classifier again"
         )
     try:
         network = build_lite0(part("network", tensors))
