@@ -272,8 +272,6 @@ class ImplantConfig:
     """Full-batch steps of AdamW."""
     implant_learning_rate: float = 6e-3
     """Learning rate of AdamW; chosen on validation classes (docs/lab-log.md)."""
-    implant_weight_decay: float = 1e-2
-    """Weight decay of AdamW; PyTorch's default, not searched."""
     implant_tau: float = 10.0
     """Fixed scale of the cosine, while implants are trained and when they are tested."""
     adapt_support_pooling: Literal["gap", "gmp"] = "gap"
@@ -295,8 +293,7 @@ class ImplantConfig:
             require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
         for name in ("implant_learning_rate", "implant_tau"):
             require(0 < getattr(self, name) < math.inf, name, getattr(self, name), "a number above 0")
-        for name in ("implant_weight_decay", "decision_margin"):
-            require(0 <= getattr(self, name) < math.inf, name, getattr(self, name), "a number, 0 or more")
+        require(0 <= self.decision_margin < math.inf, "decision_margin", self.decision_margin, "a number, 0 or more")
         require_views(self.adapt_views, "adapt_views")
         require(self.decision_folds >= 2, "decision_folds", self.decision_folds, "2 or more")
 

@@ -92,7 +92,7 @@ def test_loss_is_the_sum_over_tasks_of_each_tasks_mean(support, query):
 @pytest.mark.parametrize(("support", "query"), [("gap", "gap"), ("gmp", "dense")])
 def test_adapting_equals_training_by_convolutions_and_loops(support, query):
     maps, phi = drawn(UNEVEN, tasks=2)
-    config = replace(pooled_by(support, query), implant_epochs=5, implant_weight_decay=0.5)
+    config = replace(pooled_by(support, query), implant_epochs=5)
     implants = adapt(Supports(maps, phi, UNEVEN, SIZES), TAIL, config, generators(0, 1))
     answers = queries_by(implants, [part[:2] for part in QUERIES])
     for task in range(2):
