@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from implanting.config import PretrainConfig, config_from_dict, retired_settings
 from implanting.dense_classification import CosineClassifier
 from implanting.errors import CheckpointError, ConfigError
 from implanting.images import Normalisation, Preprocessing
-from implanting.networks import Network, build_network
+from implanting.networks import Embedding, Network, build_network
 from implanting.runtime import part, prefixed, read_checkpoint, write_checkpoint
 
 
@@ -96,7 +96,7 @@ def build(config: PretrainConfig, classes: int, image_size: tuple[int, int]) -> 
     return network, classifier
 
 
-def weights(network: nn.Module, classifier: CosineClassifier | None) -> dict[str, Tensor]:
+def weights(network: Embedding, classifier: CosineClassifier | None) -> dict[str, Tensor]:
     """The tensors of a base network by the names they have in a checkpoint."""
     learned = {} if classifier is None else classifier.state_dict()
     return prefixed("network", network.state_dict()) | prefixed("classifier", learned)

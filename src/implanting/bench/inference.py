@@ -81,8 +81,8 @@ class EagerNetwork:
     """The network of a base as it stands, in NCHW."""
 
     def __init__(self, base: BaseNetwork) -> None:
-        self.normalisation = base.normalisation
-        self.network = copy.deepcopy(base.network).to(memory_format=torch.contiguous_format)  # type: ignore[call-overload] # torch's stubs lack it
+        self.normalisation = base.preprocessing.normalisation
+        self.network = copy.deepcopy(base.network).to(memory_format=torch.contiguous_format)  # type: ignore[call-arg] # a torch module takes it
 
     @torch.inference_mode()
     def __call__(self, batches: Sequence[Tensor]) -> Tensor:

@@ -118,10 +118,9 @@ class EfficientNetLite0(nn.Module):
         self.dim = DIM
         self.numbers_per_pixel = STAGES[1].expansion * STAGES[0].channels / 4
         """Of the largest map, for each pixel of an image: the second block's expansion, at half the image's sides."""
-        self.beside_weights = repr(WEAK)
-        """What else decides what it computes: phi is not the published map."""
-        self.bears_threads = True
-        """Whether several threads may call it at once."""
+        self.identity_text = repr(WEAK)
+        """phi is not the published map."""
+        self.thread_safe = True
         self.stem = Convolution(3, STEM, 3, 2)
         blocks, channels = [], STEM
         for stage in STAGES:

@@ -6,21 +6,16 @@ read elsewhere too), the network is used as it is. Weights and fingerprints stay
 """
 
 import copy
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 
+from implanting.networks.phi import Embedding
+
 TOLERANCE = 1e-4
 """Largest difference on the trial image, against the largest number of the map; rounding makes about 1e-6."""
-
-
-class Embedding(Protocol):
-    """What is asked of a network."""
-
-    def activations(self, x: Tensor, /) -> tuple[list[Tensor], Tensor]:
-        """The maps that implants read, and phi."""
 
 
 Frozen = TypeVar("Frozen", bound=nn.Module)
@@ -46,7 +41,7 @@ def trial_image(network: nn.Module, image_size: tuple[int, int]) -> Tensor:
     return torch.randn(1, 3, *image_size, generator=torch.Generator().manual_seed(0)).to(device_of(network))
 
 
-def device_of(network: nn.Module) -> torch.device:
+def device_of(network: nn.Module | Embedding) -> torch.device:
     """Where the network computes; one without parameters, such as one whose convolutions are packed, on the CPU."""
     return next((parameter.device for parameter in network.parameters()), torch.device("cpu"))
 

@@ -99,10 +99,8 @@ class Network(nn.Module):
         self.dim = dim
         self.numbers_per_pixel = blocks[0].conv1.out_channels
         """Of the largest map, which is the first block's, for each pixel of an image."""
-        self.beside_weights = ""
-        """What else decides what it computes, for its fingerprint: nothing."""
-        self.bears_threads = True
-        """Whether several threads may call it at once."""
+        self.identity_text = ""
+        self.thread_safe = True
         self.tail = blocks[-1].tail()
 
     def forward(

@@ -102,7 +102,7 @@ def test_a_network_without_batch_norm_is_used_as_it_is():
 def test_a_base_network_computes_folded_and_is_saved_as_trained():
     base, images = toy_base(), noise(3, 32, 32, 3)
     fingerprint, tensors = base.fingerprint, {name: value.clone() for name, value in base.tensors.items()}
-    expected = base.network(base.normalisation(images)).flatten(2).mT
+    expected = base.network(base.preprocessing.normalisation(images)).flatten(2).mT
     found = base.embed(images)
     assert (found - expected).abs().max() <= 1e-5 * expected.abs().max()
     assert norms(base.quick) == 0

@@ -23,7 +23,7 @@ def test_a_teacher_answers_as_it_classifies_image_and_mirror(tmp_path, pooling: 
     for image, given in zip(BASE.images, soft, strict=True):
         both = torch.stack([image, image.flip(1)])
         with torch.no_grad():
-            scores = teacher.classifier(teacher.network(teacher.normalisation(both)))
+            scores = teacher.classifier(teacher.network(teacher.preprocessing.normalisation(both)))
         torch.testing.assert_close(given, scores.softmax(-1).mean((0, 1)))
 
 
