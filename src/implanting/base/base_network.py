@@ -2,7 +2,7 @@
 
 import copy
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Literal, cast
 
@@ -138,14 +138,9 @@ class BaseNetwork:
         return self.description.config.data if self.description else DataConfig()
 
     @property
-    def training(self) -> Mapping[str, Any]:
-        """Steps, seconds, validation and so on of stage 1; empty for a network that this project did not train."""
-        return self.description.training if self.description else {}
-
-    @property
     def finished(self) -> bool:
         """Whether its training came to its end."""
-        return bool(self.training.get("finished", True))
+        return self.description is None or self.description.training.finished
 
     @property
     def device(self) -> torch.device:

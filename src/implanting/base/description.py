@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from implanting.base.training_facts import TrainingFacts
 from implanting.config import PretrainConfig, config_from_dict, retired_settings
 from implanting.dense_classification import CosineClassifier
 from implanting.errors import CheckpointError, ConfigError
@@ -33,8 +34,7 @@ class BaseDescription:
     held_out: tuple[int, ...]
     """Indices into the base images as read of those kept out of training."""
     code_version: str
-    training: Mapping[str, Any]
-    """Steps done and planned, whether finished, seconds, last loss, accuracy and validation."""
+    training: TrainingFacts
     teacher_fingerprint: str | None = None
     """Of the base network that taught it; None where none did, and in files of earlier versions."""
     retired: Mapping[str, Any] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class BaseDescription:
 
     def document(self) -> dict[str, Any]:
         """As the JSON document of a checkpoint."""
-        return dataclasses.asdict(self)
+        return {**dataclasses.asdict(self), "training": self.training.document()}
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> "BaseDescription":
@@ -65,25 +65,18 @@ class BaseDescription:
         values["normalisation"] = Normalisation(**{key: tuple(value) for key, value in values["normalisation"].items()})
         for name in ("class_names", "image_size", "held_out"):
             values[name] = tuple(values[name])
-        described = cls(**values)
-        _height, _width = described.image_size
-        if missing := TRAINING_KEYS - described.training.keys():
-            raise KeyError(min(missing))
-        return described
+        _height, _width = values["image_size"]
+        return cls(**values | {"training": TrainingFacts.from_document(values["training"])})
 
     def summary(self) -> dict[str, str]:
         """Of the training, what people want to know first."""
         training = self.training
-        state = "finished" if training["finished"] else f"unfinished: step {training['step']} of {training['steps']}"
+        state = "finished" if training.finished else f"unfinished: step {training.step} of {training.steps}"
         return {
             "data": self.data_name,
             "held out": f"{len(self.held_out)} images",
-            "training": f"{state}, {training['seconds'] / 60:.1f} min on {training['device']}",
+            "training": f"{state}, {training.seconds / 60:.1f} min on {training.device}",
         }
-
-
-TRAINING_KEYS = frozenset({"step", "steps", "finished", "seconds", "device", "validation"})
-"""What the summary of a training always tells."""
 
 
 def build(config: PretrainConfig, classes: int, image_size: tuple[int, int]) -> tuple[Network, CosineClassifier]:

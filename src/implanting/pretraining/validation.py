@@ -69,10 +69,8 @@ class FewShotTest:
         return one_shot_calibration(self.phi(network).cpu(), self.images, classify)
 
 
-def few_shot_test(config: PretrainConfig, validation: ImageSet, normalisation: Normalisation) -> FewShotTest | None:
+def few_shot_test(config: PretrainConfig, validation: ImageSet, normalisation: Normalisation) -> FewShotTest:
     """5-way 5-shot tasks; smaller ones where there are fewer than five classes or twenty images a class."""
-    if not config.validation_tasks or why_no_validation(validation):
-        return None
     images = validation.subset(torch.cat([indices[:IMAGES] for indices in validation.indices_by_class()]))
     tasks = TaskConfig(
         way=min(5, len(images.class_names)),

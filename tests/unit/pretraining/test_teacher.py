@@ -7,7 +7,7 @@ from implanting.base import load_base
 from implanting.config import Pooling
 from implanting.errors import ConfigError
 from implanting.pretraining import prepare, pretrain
-from implanting.pretraining.run import resume
+from implanting.pretraining.resuming import resume
 from implanting.pretraining.teacher import soft_labels, targets
 from toys import coloured, tiny_config
 
