@@ -29,9 +29,9 @@ NetworkName = Literal["resnet12", "c128f"]
 
 
 def require(condition: bool, name: str, value: object, needed: str) -> None:
-    """Refuse a setting by the name of its flag."""
+    """Refuse the value of a setting."""
     if not condition:
-        raise ConfigError(f"--{name.replace('_', '-')} is {value}; it must be {needed}")
+        raise ConfigError(f"`{name}` is {value}; it must be {needed}")
 
 
 def choices_of(kind: type[Any]) -> dict[str, tuple[Any, ...]]:
@@ -162,14 +162,14 @@ class PretrainConfig:
 
     def __post_init__(self) -> None:
         if (self.epochs is None) == (self.iterations is None):
-            raise ConfigError("the length of training: set either --epochs or --iterations, not both and not neither")
+            raise ConfigError("the length of training: set either `epochs` or `iterations`, not both and not neither")
         require_seed(self.seed)
         require(0 <= self.warmup < 1, "warmup", self.warmup, "from 0 to below 1")
         require(0 <= self.teacher_share <= 1, "teacher_share", self.teacher_share, "from 0 to 1")
         require(0 <= self.shrink_share <= 1, "shrink_share", self.shrink_share, "from 0 to 1")
         require_listed(self)
         if self.pooling == "flatten" and self.shrink_size is not None and self.shrink_share > 0:
-            raise ConfigError("--pooling flatten has weights for each location of one map: set --shrink-share 0")
+            raise ConfigError("`pooling` flatten has weights for each location of one map: set `shrink_share` 0")
         for name in ("weight_decay", "validate_every", "validation_tasks", "save_every"):
             require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
         for name in ("batch_size", "tau", "learning_rate", "epochs", "iterations"):
@@ -347,7 +347,7 @@ def config_from_dict(kind: type[Config], values: Mapping[str, Any]) -> Config:
 
 
 def flat(config: Any) -> dict[str, Any]:
-    """The settings of a configuration and those nested in it, by the names of their flags."""
+    """The settings of a configuration and those nested in it, by name."""
     values: dict[str, Any] = {}
     for item in dataclasses.fields(config):
         value = getattr(config, item.name)

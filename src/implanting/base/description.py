@@ -111,6 +111,9 @@ def load_weights(
 KIND = "base"
 """What a checkpoint of a base network calls itself."""
 
+REMEDY = "make one with `implanting pretrain`"
+"""What to do where there is none."""
+
 
 def save_base(
     path: Path,
@@ -125,7 +128,7 @@ def save_base(
 
 def read_base(path: Path) -> tuple[BaseDescription, dict[str, Tensor]]:
     """The description and the tensors of a base network's checkpoint."""
-    document, tensors = read_checkpoint(path, KIND)
+    document, tensors = read_checkpoint(path, KIND, REMEDY)
     return read_description(document, path), tensors
 
 

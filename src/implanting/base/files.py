@@ -18,7 +18,7 @@ from implanting.base.bundled import (
     imagenet_calibrations,
     imagenet_weights,
 )
-from implanting.base.description import KIND, build, load_weights, read_description
+from implanting.base.description import KIND, REMEDY, build, load_weights, read_description
 from implanting.base.usage import Advice
 from implanting.config import VIEWS, Pooling
 from implanting.errors import CheckpointError, ConfigError
@@ -90,4 +90,4 @@ def load_base(path: str | Path, device: str = "cpu") -> BaseNetwork:
     if str(path) == IMAGENET:
         return imagenet_base().to(device)
     file = fc100_file() if str(path) == FC100 else Path(path)
-    return base_from_document(*read_checkpoint(file, KIND), file).to(device)
+    return base_from_document(*read_checkpoint(file, KIND, REMEDY), file).to(device)

@@ -213,7 +213,7 @@ class Inference:
     def check(self) -> None:
         """Refuse what cannot be measured."""
         if len(self.networks) != len(self.sizes):
-            raise ConfigError(f"--networks names {len(self.networks)}, --sizes {len(self.sizes)}: give each its size")
+            raise ConfigError(f"`networks` names {len(self.networks)}, `sizes` {len(self.sizes)}: give each its size")
         for name in self.networks:
             require(name in KNOWN, "networks", name, f"one or more of {', '.join(KNOWN)}")
         require(self.images >= 1, "images", self.images, "1 or more")

@@ -78,9 +78,9 @@ def check_classes(classes: Classes, implants: bool, views: int) -> None:
     """What is defined for novel classes only is refused for others."""
     require(classes in get_args(Classes), "classes", classes, f"one of {', '.join(get_args(Classes))}")
     if classes != "novel" and implants:
-        raise ConfigError(f"--classes {classes} is defined without implants: leave out --implants")
+        raise ConfigError(f"`classes` {classes} is defined without implants: leave out `implants`")
     if classes != "novel" and views > 1:
-        raise ConfigError(f"--classes {classes} is defined without views: leave out --support-views")
+        raise ConfigError(f"`classes` {classes} is defined without views: leave out `support_views`")
 
 
 def given(images: ImageSet | None, name: str) -> ImageSet:

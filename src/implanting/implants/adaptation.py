@@ -161,5 +161,5 @@ def require_finite(scores: Float[Tensor, "task image location way"], supports: S
         )
     raise ConfigError(
         f"implants diverged in {diverged} of the {len(scores)} tasks trained together, their scores are not finite: "
-        "lower --implant-learning-rate"
+        "lower `implant_learning_rate`"
     )

@@ -157,7 +157,7 @@ class EfficientNetLite0(nn.Module):
         if min(height, width) < SHRINK:
             raise ImageTooSmall(
                 f"an image of {width} x {height} px is smaller than the {SHRINK} x {SHRINK} px of one location: "
-                f"set --image-size {SHRINK} or more"
+                f"set `image_size` {SHRINK} or more"
             )
         return -(-height // SHRINK), -(-width // SHRINK)
 

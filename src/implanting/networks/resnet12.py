@@ -128,7 +128,7 @@ class Network(nn.Module):
         if min(height, width) < shrink:
             raise ImageTooSmall(
                 f"an image of {width} x {height} px leaves no location after {len(self.blocks)} poolings: "
-                f"at least {shrink} x {shrink} px are needed; set --image-size {shrink} or more"
+                f"at least {shrink} x {shrink} px are needed; set `image_size` {shrink} or more"
             )
         return height // shrink, width // shrink
 

@@ -31,10 +31,10 @@ class Output:
     def __post_init__(self) -> None:
         check_destination(self.path)
         if self.resume and self.overwrite:
-            raise ConfigError("--resume goes on with what --out holds and --overwrite replaces it: choose one")
+            raise ConfigError("`resume` goes on with what `out` holds and `overwrite` replaces it: choose one")
         if self.path.exists() and not (self.resume or self.overwrite):
             raise ConfigError(
-                f"--out {self.path} exists already; continue it with --resume, replace it with --overwrite"
+                f"`out` {self.path} exists already; continue it with `resume`, replace it with `overwrite`"
             )
 
 
@@ -79,10 +79,10 @@ def prepare(
 
 def _check(config: PretrainConfig, base_images: ImageSet, validation: ImageSet | None) -> None:
     if config.batch_size % world_size():
-        raise ConfigError(f"--batch-size {config.batch_size} cannot be shared by {world_size()} processes evenly")
+        raise ConfigError(f"`batch_size` {config.batch_size} cannot be shared by {world_size()} processes evenly")
     side = min(base_images.images.shape[1:3])
     if config.augment.crop_padding >= side:
-        raise ConfigError(f"--crop-padding {config.augment.crop_padding} must be below the image's {side} px")
+        raise ConfigError(f"`crop_padding` {config.augment.crop_padding} must be below the image's {side} px")
     if len(base_images.class_names) < 2:
         raise ConfigError(f"{base_images.name} has one class; a classifier needs two or more base classes")
     if validation is not None:

@@ -36,14 +36,14 @@ def check_same(
     teacher (its fingerprint).
     """
     if saved.retired:
-        retired = ", ".join(f"{name} {value}" for name, value in saved.retired.items())
+        retired = ", ".join(f"`{name}` {value}" for name, value in saved.retired.items())
         raise CheckpointError(
             f"cannot go on from {out}: it was trained with {retired}, which this version cannot do any more; finish it "
             f"with version {saved.code_version}, or train again"
         )
     there, here = flat(saved.config), flat(config)
     differing = [
-        f"--{name.replace('_', '-')} was {there[name]} and is {value}"
+        f"`{name}` was {there[name]} and is {value}"
         for name, value in here.items()
         if name not in FREE and there[name] != value
     ]
@@ -51,6 +51,6 @@ def check_same(
         there_and_here = f"{saved.data_fingerprint[:8]}, here {data_fingerprint[:8]}"
         differing.append(f"it was trained on other images ({saved.data_name} of fingerprint {there_and_here})")
     if teacher and saved.teacher_fingerprint not in (None, teacher):
-        differing.append(f"--teacher {config.teacher} is another network now ({teacher[:8]})")
+        differing.append(f"`teacher` {config.teacher} is another network now ({teacher[:8]})")
     if differing:
-        raise ConfigError(f"cannot go on from {out}: {'; '.join(differing)}; give the same again, or another --out")
+        raise ConfigError(f"cannot go on from {out}: {'; '.join(differing)}; give the same again, or another `out`")

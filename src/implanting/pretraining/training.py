@@ -115,7 +115,7 @@ class Meter:
         loss, accuracy = torch.stack(self.window).mean(0).tolist()
         if not math.isfinite(loss):
             raise ConfigError(
-                f"the loss is {loss} at step {run.step}: lower --learning-rate, and start with --overwrite"
+                f"the loss is {loss} at step {run.step}: lower `learning_rate`, and start with `overwrite`"
             )
         run.note(loss, accuracy, self.before + now - self.began)
         images, batch_size = len(run.images), run.config.batch_size

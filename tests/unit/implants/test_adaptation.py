@@ -307,7 +307,7 @@ def test_one_support_a_class_cannot_train_implants():
 def test_implants_that_diverge_are_no_result():
     maps, phi = drawn(UNEVEN)
     config = replace(CONFIG, implant_learning_rate=1e30)
-    with pytest.raises(ConfigError, match=r"diverged in 4 of the 4 tasks.*lower --implant-learning-rate"):
+    with pytest.raises(ConfigError, match=r"diverged in 4 of the 4 tasks.*lower `implant_learning_rate`"):
         adapt(Supports(maps, phi, UNEVEN, SIZES), TAIL, config, generators(0, 1, 2, 3))
 
 

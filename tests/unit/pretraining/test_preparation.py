@@ -21,7 +21,7 @@ def test_output_is_not_lost(tmp_path):
     out = tmp_path / "base.safetensors"
     Output(out)
     out.touch()
-    with pytest.raises(ConfigError, match=r"exists already.*--resume.*--overwrite"):
+    with pytest.raises(ConfigError, match=r"exists already.*`resume`.*`overwrite`"):
         Output(out)
     Output(out, resume=True)
     Output(out, overwrite=True)
@@ -31,12 +31,12 @@ def test_output_is_not_lost(tmp_path):
 
 def test_the_batch_must_be_shared_evenly(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "3")
-    with pytest.raises(ConfigError, match="--batch-size 8 cannot be shared by 3"):
+    with pytest.raises(ConfigError, match="`batch_size` 8 cannot be shared by 3"):
         prepare(tiny_config(batch_size=8), coloured(), None, CPU)
 
 
 def test_the_crop_must_not_be_wider_than_the_image():
-    with pytest.raises(ConfigError, match="--crop-padding 16 must be below the image's 16 px"):
+    with pytest.raises(ConfigError, match="`crop_padding` 16 must be below the image's 16 px"):
         prepare(tiny_config(augment=AugmentConfig(crop_padding=16)), coloured(size=16), None, CPU)
 
 

@@ -106,9 +106,9 @@ def test_only_an_unfinished_run_keeps_its_optimiser(out, optimizer):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"learning_rate": 0.2}, "--learning-rate was 0.1 and is 0.2"),
-        ({"iterations": 7}, "--iterations was 6 and is 7"),
-        ({"data": DataConfig(hold_out=1)}, "--hold-out was 0 and is 1"),
+        ({"learning_rate": 0.2}, "`learning_rate` was 0.1 and is 0.2"),
+        ({"iterations": 7}, "`iterations` was 6 and is 7"),
+        ({"data": DataConfig(hold_out=1)}, "`hold_out` was 0 and is 1"),
     ],
 )
 def test_resuming_with_other_settings_is_refused(out, change, message):
@@ -123,7 +123,7 @@ def test_going_on_with_a_setting_that_is_gone_is_refused_but_loading_is_not(out)
     document["config"]["label_smoothing"] = 0.1
     write_checkpoint(out, "base", document, tensors)
     assert load_base(out).description.retired == {"label_smoothing": 0.1}
-    with pytest.raises(CheckpointError, match=r"label_smoothing 0\.1.* version 0"):
+    with pytest.raises(CheckpointError, match=r"`label_smoothing` 0\.1.* version 0"):
         run(out, tiny_config(), resume=True)
 
 

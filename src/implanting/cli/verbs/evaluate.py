@@ -28,7 +28,7 @@ def main(arguments: Sequence[str]) -> int:
     command = parse(Evaluate, "evaluate", arguments)
     command.check()
     if command.save_results:
-        check_destination(command.save_results, "--save-results", ".npz")
+        check_destination(command.save_results, "save_results", ".npz")
     set_threads(command.run.threads)
     device = choose_device(command.run.device)
     base, began = load_base(command.base, str(device)), time.monotonic()
