@@ -68,10 +68,10 @@ def test_all_ranks_end_bitwise_equal(tmp_path: Path) -> None:
     program.write_text(
         "import os, sys, torch\n"
         "from pathlib import Path\n"
-        "from implanting import run, pretraining\n"
+        "from implanting.pretraining import Run\n"
         "from implanting.base.description import save_base\n"
         "from implanting.cli import main\n"
-        "run.Run.save = lambda self, out: save_base(\n"
+        "Run.save = lambda self, out: save_base(\n"
         "    out.with_name('rank' + os.environ['RANK']), self.model.network, self.model.classifier, self.describe())\n"
         "sys.exit(main(sys.argv[1:]))\n"
     )
@@ -144,7 +144,7 @@ def test_a_worker_that_is_killed_is_told_in_one_line(tmp_path: Path) -> None:
     program = tmp_path / "dying.py"
     program.write_text(
         "import os, signal, sys\n"
-        "from implanting import cli, distributed\n"
+        "from implanting import cli\n"
         "from torch.distributed import run\n"
         "parse = run.parse_args\n"
         "def dying(settings):\n"
