@@ -37,6 +37,19 @@ def two_threads() -> Iterator[None]:
     torch.set_num_threads(1)
 
 
+@pytest.fixture
+def in_float64() -> Iterator[None]:
+    """What the test draws and the code makes is of double precision.
+
+    For training, which enlarges rounding: Adam moves a weight by the sign of its gradient, however small that is. Two
+    ways to train come apart in float32 sooner or later, on one processor or another; in float64 they stay together to
+    many digits, so that these tell right from wrong.
+    """
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
 @pytest.fixture(scope="session")
 def base_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small base network as `implanting pretrain` leaves it."""

@@ -19,19 +19,13 @@ def as_images(maps: Tensor, size: tuple[int, int]) -> Tensor:
     return maps.transpose(1, 2).unflatten(2, size)
 
 
-def as_kernel(weight: Tensor, kernel: int) -> Tensor:
-    """[in tap*out] -> [out in row column]."""
-    return weight.unflatten(1, (kernel, kernel, -1)).permute(3, 0, 1, 2)
-
-
 def naive_layer(implant: Implant, task: int, x: Tensor, fixed: Statistics, found: Statistics) -> Tensor:
     """Convolution and batch norm, by the statistics of these images or else by those that were fixed."""
     weights = [implant.base_weight[task]]
     if implant.implant_weight is not None:
         weights.append(implant.implant_weight[task])
-    maps = F.conv2d(
-        x, as_kernel(torch.cat(weights), implant.kernel), padding=implant.kernel // 2, stride=implant.stride
-    )
+    weight = torch.cat(weights, dim=1)
+    maps = F.conv2d(x, weight, padding=weight.shape[-1] // 2, stride=implant.stride)
     gamma, beta = implant.gamma[task].flatten(), implant.beta[task].flatten()
     found.append((maps.mean((0, 2, 3)).detach(), maps.var((0, 2, 3), correction=0).detach()))
     if not fixed:

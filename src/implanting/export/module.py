@@ -1,7 +1,7 @@
 """A fitted classifier as one torch module, from uint8 images to probabilities: what is exported.
 
 It is what `FewShotClassifier` computes with one part written differently: the implants of its one task are ordinary
-convolutions with their batch norm folded in, where training many tasks at once wants matrix products.
+convolutions with their batch norm folded in, where training keeps it apart and has many tasks at once.
 """
 
 import copy
@@ -77,17 +77,17 @@ class ImplantConvolutions(nn.Module):
 
 
 def convolution_of(implant: Implant) -> nn.Conv2d:
-    """The implanted convolution of one task with its batch norm, [input, tap x output] turned to torch's order."""
+    """The implanted convolution of one task with its batch norm."""
     if implant.statistics is None:
         raise ConfigError("the implants were not trained to their end: their batch norm has no statistics; fit again")
     parts = [implant.base_weight] + ([] if implant.implant_weight is None else [implant.implant_weight])
-    weight = torch.cat(parts, dim=1)[0].detach().unflatten(1, (implant.kernel, implant.kernel, -1)).permute(3, 0, 1, 2)
+    weight = torch.cat(parts, dim=2)[0].detach()
     variance, mean, gamma, beta = (
         part.detach().flatten() for part in (*implant.statistics, implant.gamma, implant.beta)
     )
     scale = gamma * torch.rsqrt(variance + EPSILON)
-    outputs, inputs = weight.shape[:2]
-    convolution = nn.Conv2d(inputs, outputs, implant.kernel, implant.stride, implant.kernel // 2, device="meta")
+    outputs, inputs, kernel, _ = weight.shape
+    convolution = nn.Conv2d(inputs, outputs, kernel, implant.stride, kernel // 2, device="meta")
     convolution.weight = nn.Parameter((weight * scale[:, None, None, None]).contiguous(), requires_grad=False)
     convolution.bias = nn.Parameter(beta - mean * scale, requires_grad=False)
     return convolution

@@ -10,7 +10,7 @@ from implanting.networks.own_module import ImplantedModule, ModuleNetwork
 from implanting.networks.packing import packed
 from implanting.networks.phi import Embedding
 from implanting.networks.resnet12 import NETWORKS, Network, build_network
-from implanting.networks.tail import Activation, ImplantedLayer, Sizes, Tail, strided
+from implanting.networks.tail import Activation, ImplantedLayer, Sizes, Tail
 
 __all__ = [
     "NETWORKS",
@@ -29,5 +29,4 @@ __all__ = [
     "folded",
     "packed",
     "renamed",
-    "strided",
 ]

@@ -8,6 +8,7 @@ import torch
 from implanting.base import embedding
 from implanting.networks import EfficientNetLite0, ModuleNetwork
 from implanting.networks.resnet12 import c128f, resnet12
+from rounding import assert_near
 from toys import noise, toy_base
 
 
@@ -17,7 +18,7 @@ def test_batches_embed_as_single_images_do(monkeypatch):
     together = base.embed(images)
     assert together.shape == (11, 6, base.network.dim)
     for number in range(11):
-        torch.testing.assert_close(together[number : number + 1], base.embed(images[number : number + 1]))
+        assert_near(together[number : number + 1], base.embed(images[number : number + 1]))
 
 
 def test_threads_share_the_batches_and_change_nothing(monkeypatch, two_threads):

@@ -85,13 +85,14 @@ def naive_block(x: Tensor, block: ResidualBlock) -> list[Tensor]:
     return [a1, a2, naive_pool(naive_swish(u3 + shortcut))]
 
 
+@pytest.mark.usefixtures("in_float64")
 @torch.no_grad()
 def test_residual_block_equals_the_specification_written_out():
     block = ResidualBlock(3, 5).eval()
     unsettle(block)
     x = images(7, 10)
     for actual, expected in zip(block.activations(x), naive_block(x, block), strict=True):
-        torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(actual, expected)
 
 
 @torch.no_grad()
