@@ -8,7 +8,7 @@ from torch import Tensor
 
 from implanting.config import ImplantConfig
 from implanting.dense_classification import pool, scaled_cosine
-from implanting.implants import Implant, Implants
+from implanting.implants import WEIGHT_DECAY, Implant, Implants
 
 Statistics = list[tuple[Tensor, Tensor]]
 """Mean and variance of each batch norm, in the order in which they are met."""
@@ -91,9 +91,7 @@ def naive_adapt(
 ) -> Statistics:
     """Train one task's implants, in place, by convolutions, loops and AdamW; gives their batch-norm statistics."""
     parameters = [parameter.requires_grad_() for parameter in implants.parameters()]
-    optimizer = torch.optim.AdamW(
-        parameters, lr=config.implant_learning_rate, weight_decay=config.implant_weight_decay, fused=False
-    )
+    optimizer = torch.optim.AdamW(parameters, lr=config.implant_learning_rate, weight_decay=WEIGHT_DECAY, fused=False)
     for _ in range(config.implant_epochs):
         optimizer.zero_grad()
         implant, _ = naive_implants(implants, 0, base_maps)

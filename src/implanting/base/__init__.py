@@ -8,11 +8,14 @@ from implanting.base.bundled import IMAGENET
 from implanting.base.description import BaseDescription, build, load_weights, read_base, save_base
 from implanting.base.embedding import embed, embed_batch, images_at_once, through
 from implanting.base.files import base_document, base_from_document, load_base
+from implanting.base.training_facts import TrainingFacts, Validation
 
 __all__ = [
     "IMAGENET",
     "BaseDescription",
     "BaseNetwork",
+    "TrainingFacts",
+    "Validation",
     "base_document",
     "base_from_document",
     "build",

@@ -18,9 +18,9 @@ from implanting.base.bundled import (
     imagenet_calibrations,
     imagenet_weights,
 )
-from implanting.base.description import KIND, build, load_weights, read_description
+from implanting.base.description import KIND, REMEDY, build, load_weights, read_description
 from implanting.base.usage import Advice
-from implanting.config import IMPLANTED_BLOCKS, VIEWS, Pooling
+from implanting.config import VIEWS, Pooling
 from implanting.errors import CheckpointError, ConfigError
 from implanting.images import Normalisation, Preprocessing
 from implanting.networks import EfficientNetLite0, build_lite0, renamed
@@ -29,7 +29,7 @@ from implanting.runtime import part, read_checkpoint
 
 def imagenet_base() -> BaseNetwork:
     """EfficientNet-Lite0 with its ImageNet weights, its tau chosen on images of flowers (docs/lab-log.md)."""
-    network = build_lite0(renamed(imagenet_weights()), IMPLANTED_BLOCKS)
+    network = build_lite0(renamed(imagenet_weights()))
     return lite0_base(network, IMAGENET_PREPROCESSING, IMAGENET_POOLING, IMAGENET_TAU)
 
 
@@ -47,7 +47,7 @@ def base_document(base: BaseNetwork) -> tuple[dict[str, Any], dict[str, Tensor]]
         raise ConfigError(
             f"{base.name} is a network of your own, which a file cannot hold: save slim, and give it again on loading"
         )
-    facts = {"tau": base.tau, "pooling": base.pooling, "implanted_blocks": base.network.implanted_blocks}
+    facts = {"tau": base.tau, "pooling": base.pooling, "implanted_blocks": 0}  # as version 0.1.0 reads it
     return {"origin": IMAGENET, **facts, **dataclasses.asdict(base.preprocessing)}, base.tensors
 
 
@@ -69,8 +69,13 @@ def base_from_document(
 
 def lite0_from_document(document: Mapping[str, Any], tensors: Mapping[str, Tensor], path: str | Path) -> BaseNetwork:
     """EfficientNet-Lite0 as a file holds it."""
+    if document.get("implanted_blocks"):
+        raise CheckpointError(
+            f"{path} has implants beside {document['implanted_blocks']} blocks of {IMAGENET}; this version implants "
+            "the head only: fit the classifier again"
+        )
     try:
-        network = build_lite0(part("network", tensors), document["implanted_blocks"])
+        network = build_lite0(part("network", tensors))
         height, width = document["image_size"]
         mean, std = (tuple(document["normalisation"][name]) for name in ("mean", "std"))
         preprocessing = Preprocessing((height, width), Normalisation(mean, std), document["resizing"])
@@ -85,4 +90,4 @@ def load_base(path: str | Path, device: str = "cpu") -> BaseNetwork:
     if str(path) == IMAGENET:
         return imagenet_base().to(device)
     file = fc100_file() if str(path) == FC100 else Path(path)
-    return base_from_document(*read_checkpoint(file, KIND), file).to(device)
+    return base_from_document(*read_checkpoint(file, KIND, REMEDY), file).to(device)

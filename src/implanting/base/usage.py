@@ -39,7 +39,7 @@ class Advice:
 
 def advice_of(description: BaseDescription) -> Advice:
     """Of a network that stage 1 trained, as FC100's validation classes, photos and its own validation showed."""
-    side, calibration = min(description.image_size), description.training.get("calibration")
+    side, calibration = min(description.image_size), description.training.calibration
     return Advice(
         implants_from_shots=2,
         photo_side=None if description.config.pooling == "flatten" else PHOTO_SIDES.get(side),

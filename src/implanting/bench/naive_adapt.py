@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from implanting.config import ImplantConfig
 from implanting.dense_classification import locations, pool, scaled_cosine
+from implanting.implants import WEIGHT_DECAY
 from implanting.networks import Network
 
 
@@ -46,9 +47,7 @@ def adapt_one_task(
     config: ImplantConfig,
 ) -> None:
     """Train the implants of one task on its support images, in place, gap and gap."""
-    optimizer = torch.optim.AdamW(
-        implants.parameters(), lr=config.implant_learning_rate, weight_decay=config.implant_weight_decay
-    )
+    optimizer = torch.optim.AdamW(implants.parameters(), lr=config.implant_learning_rate, weight_decay=WEIGHT_DECAY)
     for _ in range(config.implant_epochs):
         with torch.no_grad():
             base_maps, base_phi = network.activations(images)

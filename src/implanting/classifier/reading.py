@@ -12,7 +12,7 @@ BATCH = 32
 
 def suited_size(base: BaseNetwork, sources: list[ImageSource]) -> int:
     """The side in pixels to bring images like these to: the trained one, or that for photos where most are so large."""
-    trained, for_photos = min(base.image_size), base.advice.photo_side
+    trained, for_photos = min(base.preprocessing.image_size), base.advice.photo_side
     if for_photos is None:
         return trained
     sides = sorted(min(stored_size(source)) for source in sources)

@@ -22,9 +22,9 @@ class Approach:
     def __post_init__(self) -> None:
         require_listed(self)
         if self.classes != "novel" and self.implants is not None:
-            raise ConfigError(f"--classes {self.classes} is defined without implants: leave out --implants")
+            raise ConfigError(f"`classes` {self.classes} is defined without implants: leave out `implants`")
         if self.classes != "novel" and self.views > 1:
-            raise ConfigError(f"--classes {self.classes} is defined without views: leave out --support-views")
+            raise ConfigError(f"`classes` {self.classes} is defined without views: leave out `support_views`")
 
     @property
     def decides(self) -> bool:

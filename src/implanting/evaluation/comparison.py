@@ -67,11 +67,11 @@ def require_fit(base: BaseNetwork, image_set: ImageSet) -> None:
     """Images must leave the network a location and, where each has prototypes of its own, as many as in training."""
     height, width = image_set.images.shape[1:3]
     found = base.map_size(height, width)
-    if base.pooling == "flatten" and found != (trained := base.map_size(*base.image_size)):
+    if base.pooling == "flatten" and found != (trained := base.map_size(*base.preprocessing.image_size)):
         raise ConfigError(
             f"{image_set.name} has images of {width} x {height} px, {found[1]} x {found[0]} locations; {base.name} was "
             f"trained with flatten on {trained[1]} x {trained[0]} and can be tested on no other number: read the data "
-            f"with image_size={base.image_size[0]}"
+            f"with image_size={base.preprocessing.image_size[0]}"
         )
 
 

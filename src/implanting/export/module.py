@@ -6,6 +6,7 @@ convolutions with their batch norm folded in, where training keeps it apart and 
 
 import copy
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -16,7 +17,7 @@ from implanting.dense_classification import locations, scaled_cosine
 from implanting.errors import ConfigError
 from implanting.fewshot import open_set_score
 from implanting.implants import EPSILON, Implant, Implants, activate
-from implanting.networks import folded
+from implanting.networks import Embedding, folded
 
 
 class ExportedClassifier(nn.Module):
@@ -28,10 +29,12 @@ class ExportedClassifier(nn.Module):
             raise ConfigError("a classifier that flattens its maps has no score at a location: export without heat map")
         self.learned, self.heat_map = learned, heat_map
         self.shape = learned.base.map_size(image_size, image_size)
-        self.network = copy.deepcopy(folded(learned.base.network, learned.base.image_size)).cpu()
+        network = folded(cast(nn.Module, learned.base.network), learned.base.preprocessing.image_size)
+        self.network = cast(Embedding, copy.deepcopy(network).cpu())
         implants = learned.fitted.implants
         self.implants = None if implants is None else ImplantConvolutions(implants)
-        mean, std = (torch.tensor(values)[:, None, None] for values in vars(learned.base.normalisation).values())
+        normalisation = learned.base.preprocessing.normalisation
+        mean, std = (torch.tensor(values)[:, None, None] for values in vars(normalisation).values())
         self.scale, self.shift = nn.Buffer(1 / (255 * std)), nn.Buffer(-mean / std)
 
     def forward(self, images: Tensor) -> tuple[Tensor, ...]:

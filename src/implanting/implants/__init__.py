@@ -5,6 +5,7 @@ every tensor: a user's classifier is a batch of one task.
 """
 
 from implanting.implants.activations import Activations, compute_activations, embed_together, encode
+from implanting.implants.adaptation import WEIGHT_DECAY
 from implanting.implants.by_decision import DecidedMethod
 from implanting.implants.by_implants import ImplantMethod, evaluate_poolings, implant_method, tasks_together
 from implanting.implants.cache import DESCRIPTION
@@ -16,6 +17,7 @@ from implanting.implants.supports import Supports
 __all__ = [
     "DESCRIPTION",
     "EPSILON",
+    "WEIGHT_DECAY",
     "Activations",
     "DecidedMethod",
     "Fitted",

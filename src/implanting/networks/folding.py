@@ -8,11 +8,13 @@ read elsewhere too), the network is used as it is. Weights and fingerprints stay
 import copy
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_weights
+
+from implanting.networks.phi import Embedding
 
 TOLERANCE = 1e-3
 """Largest difference on the trial image, against the largest number of the map.
@@ -20,13 +22,6 @@ TOLERANCE = 1e-3
 Rounding makes 2e-5 at most in the networks at hand, whatever instructions the processor has, and could make more in a
 deeper one. A copy that lacks the bias of a single convolution is off by 2e-2 or more.
 """
-
-
-class Embedding(Protocol):
-    """What is asked of a network."""
-
-    def activations(self, x: Tensor, /) -> tuple[list[Tensor], Tensor]:
-        """The maps that implants read, and phi."""
 
 
 Frozen = TypeVar("Frozen", bound=nn.Module)
@@ -52,7 +47,7 @@ def trial_image(network: nn.Module, image_size: tuple[int, int]) -> Tensor:
     return torch.randn(1, 3, *image_size, generator=torch.Generator().manual_seed(0)).to(device_of(network))
 
 
-def device_of(network: nn.Module) -> torch.device:
+def device_of(network: nn.Module | Embedding) -> torch.device:
     """Where the network computes; one without parameters, such as one whose convolutions are packed, on the CPU."""
     return next((parameter.device for parameter in network.parameters()), torch.device("cpu"))
 

@@ -65,12 +65,12 @@ class ModuleNetwork(nn.Module):
             self.dim = self.probe(*image_size).shape[1]
         self.numbers_per_pixel = max(3.0, max(numbers, default=0) / math.prod(image_size))
         """Of the largest map, for each pixel of an image."""
-        self.bears_threads = False
-        """Whether several threads may call it at once: who knows."""
+        self.thread_safe = False
+        """Nobody knows, so it is not assumed."""
 
     @property
-    def beside_weights(self) -> str:
-        """What else decides what it computes: the same weights may serve other modules."""
+    def identity_text(self) -> str:
+        """The module's layers: the same weights may serve another one."""
         return repr(self)
 
     @torch.inference_mode()

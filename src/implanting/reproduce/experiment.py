@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from implanting.config import PretrainConfig
 from implanting.datasets import ImageSet, read_class_lists
 from implanting.fewshot import mean_of
+from implanting.implants import WEIGHT_DECAY
 from implanting.reproduce.paper import IMPLANT_TASKS
 from implanting.reproduce.running import Trials
 from implanting.reproduce.settings import Setting, paper_implants
@@ -82,7 +83,7 @@ def implant_note(tasks: int) -> str:
     adapt = paper_implants()
     return (
         f"With implants, {tasks} of these. The paper does not give the learning rate and weight decay of stage "
-        f"2; here {adapt.implant_learning_rate:g} and {adapt.implant_weight_decay:g}."
+        f"2; here {adapt.implant_learning_rate:g} and {WEIGHT_DECAY:g}."
     )
 
 

@@ -44,7 +44,7 @@ def test_too_small_an_image_is_refused():
 
 def test_what_others_read_of_a_base():
     base = toy_base(pooling="gap")
-    assert (base.image_size, base.resizing, base.pooling) == ((32, 32), "none", "gap")
+    assert (base.preprocessing.image_size, base.preprocessing.resizing, base.pooling) == ((32, 32), "none", "gap")
     assert base.tail == base.network.tail
     assert torch.equal(base.class_weights, base.classifier.class_weights)
     assert base.map_size(48, 32) == (3, 2)
@@ -56,7 +56,7 @@ def test_the_imagenet_base_knows_no_classes_of_a_cosine():
     base = load_base("efficientnet-lite0")
     assert base.class_weights is None
     assert base.class_names == ()
-    assert base.image_size == (224, 224)
+    assert base.preprocessing.image_size == (224, 224)
     assert base.map_size(224, 224) == (7, 7)
 
 

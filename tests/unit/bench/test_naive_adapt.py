@@ -12,7 +12,7 @@ from implanting.implants.stream import new_implants
 from toys import seeded, unsettle
 from twins import naive_adapt
 
-CONFIG = ImplantConfig(implant_channels=3, implant_epochs=8, implant_learning_rate=1e-2, implant_weight_decay=0.5)
+CONFIG = ImplantConfig(implant_channels=3, implant_epochs=8, implant_learning_rate=1e-2)
 LABELS = torch.tensor([0, 1, 2, 0, 1, 2, 1, 2, 0])
 
 

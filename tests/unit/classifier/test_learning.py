@@ -122,7 +122,7 @@ def test_supports_tell_how_sure_it_is_where_they_are_enough(base, implants):
 def test_where_supports_are_too_few_the_base_tells(base):
     assert usual_calibration(base, torch.tensor([1, 1])) == UNKNOWN
     stored = Calibration(2.0, (-0.9, -0.8), "base")
-    training = {**base.training, "calibration": stored.document()}
+    training = dataclasses.replace(base.description.training, calibration=stored.document())
     taught = BaseNetwork.from_training(
         base.network, base.classifier, dataclasses.replace(base.description, training=training)
     )

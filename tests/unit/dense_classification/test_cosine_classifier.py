@@ -77,13 +77,6 @@ def test_tau_is_learned():
     assert model.tau.grad.item() == pytest.approx((higher - lower) / (2 * bit), rel=1e-3)
 
 
-def test_label_smoothing_spreads_the_target():
-    scores = torch.tensor([[[2.0, 1.0, 0.0]]])
-    logs = torch.log_softmax(scores[0, 0], -1)
-    expected = -(0.7 * logs[0] + 0.3 * logs.mean())
-    torch.testing.assert_close(classification_loss(scores, torch.tensor([0]), 0.3), expected)
-
-
 def test_class_weights_begin_with_variance_two_over_dim():
     weights = CosineClassifier(200, 50, "dense", 1.0, (1, 1)).class_weights
     assert weights.std().item() == pytest.approx(math.sqrt(2 / 50), rel=0.05)

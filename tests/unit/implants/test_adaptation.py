@@ -96,7 +96,7 @@ def test_loss_is_the_sum_over_tasks_of_each_tasks_mean(support, query):
 @pytest.mark.parametrize(("support", "query"), [("gap", "gap"), ("gmp", "dense")])
 def test_adapting_equals_training_by_convolutions_and_loops(support, query):
     maps, phi = drawn(UNEVEN, tasks=2)
-    config = replace(pooled_by(support, query), implant_epochs=5, implant_weight_decay=0.5)
+    config = replace(pooled_by(support, query), implant_epochs=5)
     implants = adapt(Supports(maps, phi, UNEVEN, SIZES), TAIL, config, generators(0, 1))
     answers = queries_by(implants, strangers(2))
     for task in range(2):
@@ -315,7 +315,7 @@ def test_one_support_a_class_cannot_train_implants():
 def test_implants_that_diverge_are_no_result():
     maps, phi = drawn(UNEVEN)
     config = replace(CONFIG, implant_learning_rate=1e30)
-    with pytest.raises(ConfigError, match=r"diverged in 4 of the 4 tasks.*lower --implant-learning-rate"):
+    with pytest.raises(ConfigError, match=r"diverged in 4 of the 4 tasks.*lower `implant_learning_rate`"):
         adapt(Supports(maps, phi, UNEVEN, SIZES), TAIL, config, generators(0, 1, 2, 3))
 
 

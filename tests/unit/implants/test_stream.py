@@ -7,7 +7,7 @@ from torch import Tensor
 
 from implanting.implants import Implants
 from implanting.implants.stream import new_implants
-from implanting.networks import EfficientNetLite0, Sizes, Tail
+from implanting.networks import EfficientNetLite0, ImplantedLayer, Sizes, Tail
 from implanting.networks.resnet12 import c128f, resnet12
 from implanting.networks.tail import strided
 from toys import seeded
@@ -25,16 +25,24 @@ def without_shortcut(tail: Tail) -> Tail:
     return Tail((*tail.layers[:2], replace(last, activation=shortcut.activation, pool=shortcut.pool)))
 
 
-LITE0 = {blocks: EfficientNetLite0(blocks).tail for blocks in (0, 1, 5)}
-"""The head alone; the last block; residual blocks and one with a stride too."""
+LITE0 = EfficientNetLite0().tail
+
+STRIDED = Tail(
+    (
+        ImplantedLayer(0, 5, 1, activation="relu6"),
+        ImplantedLayer(1, 7, 3, stride=2, below=0, activation="relu6"),
+        ImplantedLayer(2, 9, 1, below=1),
+        ImplantedLayer(3, 4, 3, below=2, adds=2, activation="relu"),
+    )
+)
+"""As in a block that halves the map and one with a residual connection, which a user's own network may have."""
 
 TAILS = {
     "resnet12": RESIDUAL,
     "no shortcut": without_shortcut(RESIDUAL),
     "c128f": c128f(4).tail,
-    "lite0's head": LITE0[0],
-    "lite0": LITE0[1],
-    "lite0 with a stride": LITE0[5],
+    "lite0": LITE0,
+    "a stride": STRIDED,
 }
 
 
@@ -129,8 +137,8 @@ def test_tasks_do_not_mix(tail):
         (resnet12(64).tail, 193_152),
         (without_shortcut(resnet12(64).tail), 189_024),
         (c128f(64).tail, 128 * 9 * 16 + 2 * 16),
-        (LITE0[0], 320 * 16 + 2 * 16),
-        (LITE0[1], 16 * (192 + 9 * (1152 + 16) + (1152 + 16) + (320 + 16)) + 4 * 2 * 16),
+        (LITE0, 320 * 16 + 2 * 16),
+        (STRIDED, 16 * (5 + 9 * (7 + 16) + (9 + 16) + 9 * (4 + 16)) + 4 * 2 * 16),
     ],
     ids=list(TAILS)[:5],
 )

@@ -100,7 +100,7 @@ def test_a_network_without_batch_norm_is_used_as_it_is():
 def test_a_base_network_computes_folded_and_is_saved_as_trained():
     base, images = toy_base(), noise(3, 32, 32, 3)
     fingerprint, tensors = base.fingerprint, {name: value.clone() for name, value in base.tensors.items()}
-    expected, tolerances = exactly(base.network, base.normalisation(images))
+    expected, tolerances = exactly(base.network, base.preprocessing.normalisation(images))
     assert (base.embed(images) - expected[-1].flatten(2).mT).abs().max() <= tolerances[-1]
     assert norms(base.quick) == 0
     assert base.quick is base.quick

@@ -156,7 +156,7 @@ PRIVATE = ["_convolution_pointwise", "_reorder_convolution_weight"]
 def test_where_a_private_call_of_torch_has_changed_the_network_is_used_as_it_is(monkeypatch, name, changed):
     images = noise(2, 32, 32, 3)
     base, network = toy_base(), folded(frozen(build_network(NetworkConfig("resnet12", 4))), (32, 32))
-    expected = base.network(base.normalisation(images)).flatten(2).mT
+    expected = base.network(base.preprocessing.normalisation(images)).flatten(2).mT
     monkeypatch.setattr(torch.ops.mkldnn, name, changed)
     assert packed(network, (32, 32)) is network
     torch.testing.assert_close(base.embed(images), expected, rtol=1e-4, atol=1e-5)

@@ -7,7 +7,7 @@ from implanting.base import load_base
 from implanting.config import Pooling
 from implanting.errors import ConfigError
 from implanting.pretraining import prepare, pretrain
-from implanting.pretraining.run import resume
+from implanting.pretraining.resuming import resume
 from implanting.pretraining.teacher import soft_labels, targets
 from rounding import assert_near
 from toys import coloured, tiny_config
@@ -24,13 +24,13 @@ def test_a_teacher_answers_as_it_classifies_image_and_mirror(tmp_path, pooling: 
     for image, given in zip(BASE.images, soft, strict=True):
         both = torch.stack([image, image.flip(1)])
         with torch.no_grad():
-            scores = teacher.classifier(teacher.network(teacher.normalisation(both)))
+            scores = teacher.classifier(teacher.network(teacher.preprocessing.normalisation(both)))
         assert_near(given, scores.softmax(-1).mean((0, 1)), scale=1)
 
 
 def test_a_teacher_of_other_classes_is_refused(tmp_path):
     teacher = pretrain(tiny_config(), BASE, None, tmp_path / "teacher.safetensors", device=CPU)
-    with pytest.raises(ConfigError, match=r"--teacher: .* was not trained on the classes of shades"):
+    with pytest.raises(ConfigError, match=r"`teacher`: .* was not trained on the classes of shades"):
         soft_labels(teacher, coloured(classes=3, prefix="shade"))
 
 
@@ -71,7 +71,7 @@ def test_a_run_goes_on_with_the_same_teacher_only(tmp_path):
     resume(prepare(settings, BASE, None, CPU), out)
     pretrain(tiny_config(seed=1), BASE, None, teacher, device=CPU, overwrite=True)
     other = prepare(settings, BASE, None, CPU)
-    with pytest.raises(ConfigError, match=r"--teacher .*teacher\.safetensors is another network now .*another --out"):
+    with pytest.raises(ConfigError, match=r"`teacher` .*teacher\.safetensors is another network now .*another `out`"):
         resume(other, out)
     begun.description = dataclasses.replace(begun.description, teacher_fingerprint=None)  # as earlier versions wrote
     begun.save(out)

@@ -14,7 +14,7 @@ def test_a_finished_run_knows_how_sure_it_may_be(tmp_path):
     base = pretrain(
         tiny_config(validation_tasks=5), base_images, validation, tmp_path / "base.safetensors", device="cpu"
     )
-    stored = base.training["calibration"]
+    stored = base.description.training.calibration
     phi = base.embed(validation.images)
     classify = prototype_classifier("dense", base.tau, InferenceConfig())
     again = one_shot_calibration(phi, validation, classify)  # by folded batch norm: equal but for rounding

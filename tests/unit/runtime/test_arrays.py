@@ -20,7 +20,7 @@ PROGRAM = """
 import sys
 from pathlib import Path
 import torch
-from implanting import activations
+from implanting.implants import activations
 from implanting.base import BaseNetwork
 from implanting.base import load_base
 from implanting.datasets import ImageSet

@@ -1,7 +1,6 @@
 """`implanting demo`: the whole method on real images that come with a dependency."""
 
 import dataclasses
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,9 +12,10 @@ import torch
 from implanting.base import BaseNetwork
 from implanting.classifier import ImageClassifier
 from implanting.cli.parsing import parse
+from implanting.cli.training_display import TrainingDisplay
 from implanting.cli.verbs.evaluate_report import accuracy_rows
 from implanting.config import ImplantConfig, InferenceConfig, Pooling, PretrainConfig, RunConfig, TaskConfig
-from implanting.console import TrainingDisplay, print_json, print_table, say, show_progress
+from implanting.console import print_json, print_table, say, show_progress
 from implanting.datasets import BASE_DIGITS, NOVEL_DIGITS, ImageSet, read_digits
 from implanting.evaluation import Approach, TaskImages, Trial, compare
 from implanting.fewshot import Result, mean_of
@@ -76,10 +76,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def train(config: PretrainConfig, base_images: ImageSet, run: RunConfig) -> BaseNetwork:
-    """Stage 1 with a display, its checkpoint thrown away."""
-    with tempfile.TemporaryDirectory() as folder, TrainingDisplay() as display:
-        out = Path(folder) / "base.safetensors"
-        return pretrain(config, base_images, None, out, device=choose_device(run.device), observe=display)
+    """Stage 1 with a display; nothing is saved."""
+    with TrainingDisplay() as display:
+        return pretrain(config, base_images, None, None, device=choose_device(run.device), observe=display)
 
 
 def few_shot(

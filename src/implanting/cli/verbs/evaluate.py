@@ -78,7 +78,7 @@ class Evaluate:
         require(self.workers >= 1, "workers", self.workers, "1 or more")
         require(len(self.shot) >= 1, "shot", "empty", "one number or more")
         if self.save_results:
-            check_destination(self.save_results, "--save-results", ".npz")
+            check_destination(self.save_results, "save_results", ".npz")
 
     def approaches(self) -> list[Approach]:
         """Prototypes of the images, of their views where these are averaged, implants, and implants where they help."""

@@ -17,7 +17,7 @@ from implanting.config import DataConfig, ImplantConfig, RecipeChanges, RunConfi
 from implanting.console import say, show_progress
 from implanting.datasets import ImageSet, check_disjoint, read_dataset
 from implanting.evaluation import extra_images
-from implanting.pretraining import FREE
+from implanting.pretraining import FREE, Output
 from implanting.reproduce import (
     PAPER_RECIPES,
     DataName,
@@ -125,4 +125,4 @@ def base_of(command: Reproduce, material: Material, stage1: Stage1) -> Path:
 def train_base(command: Reproduce, material: Material, stage1: Stage1, device: torch.device) -> BaseNetwork:
     """A base network, taken up or trained; unfinished where training was stopped."""
     config, file = base_settings(stage1, material.stage1), base_of(command, material, stage1)
-    return train(config, material.base_images, material.validation, file, device, resume=True)
+    return train(config, material.base_images, material.validation, Output(file, resume=True), device)
