@@ -29,6 +29,12 @@ import torch  # noqa: E402 (likewise)
 torch.set_num_threads(1)
 
 
+@pytest.fixture(autouse=True)
+def same_weights() -> None:
+    """Networks that a test builds have the same initial weights in every run, whatever ran before it."""
+    torch.manual_seed(0)
+
+
 @pytest.fixture
 def two_threads() -> Iterator[None]:
     """Two threads compute, or as many as the test then says; afterwards one again."""
