@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 BENCHES := pretrain adapt evaluate inference classifier
 
-.PHONY: demo test check format bench clean
+.PHONY: demo test check format docs bench clean
 
 demo: $(VENV)/installed
 	$(BIN)/implanting demo
@@ -22,11 +22,14 @@ format: $(VENV)/installed-dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+docs: $(VENV)/installed-dev  ## the static site, in site/; a broken link fails
+	$(BIN)/mkdocs build --strict
+
 bench: $(VENV)/installed
 	for subject in $(BENCHES); do $(BIN)/implanting bench $$subject || exit; done
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

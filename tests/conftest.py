@@ -29,12 +29,31 @@ import torch  # noqa: E402 (likewise)
 torch.set_num_threads(1)
 
 
+@pytest.fixture(autouse=True)
+def same_weights() -> None:
+    """Networks that a test builds have the same initial weights in every run, whatever ran before it."""
+    torch.manual_seed(0)
+
+
 @pytest.fixture
 def two_threads() -> Iterator[None]:
     """Two threads compute, or as many as the test then says; afterwards one again."""
     torch.set_num_threads(2)
     yield
     torch.set_num_threads(1)
+
+
+@pytest.fixture
+def in_float64() -> Iterator[None]:
+    """What the test draws and the code makes is of double precision.
+
+    For training, which enlarges rounding: Adam moves a weight by the sign of its gradient, however small that is. Two
+    ways to train come apart in float32 sooner or later, on one processor or another; in float64 they stay together to
+    many digits, so that these tell right from wrong.
+    """
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from implanting.base import BaseDescription, BaseNetwork, build
+from implanting.base import BaseDescription, BaseNetwork, TrainingFacts, Validation, build
 from implanting.config import AugmentConfig, NetworkConfig, PretrainConfig
 from implanting.datasets import ImageSet
 from implanting.images import Normalisation
@@ -77,14 +77,13 @@ def toy_base(size: int = 32, classes: int = 3, **changes: Any) -> BaseNetwork:
         data_fingerprint="0123",
         held_out=(1, 5),
         code_version="0",
-        training={
-            "step": 6,
-            "steps": 6,
-            "finished": True,
-            "seconds": 1.5,
-            "device": "cpu",
-            "validation": [{"mean": 1 / 3}],
-        },
+        training=TrainingFacts(
+            step=6,
+            steps=6,
+            seconds=1.5,
+            device="cpu",
+            validation=(Validation(6, "prototypes (gap/dense)", 3, 5, 1 / 3, 0.02, 5),),
+        ),
     )
     return BaseNetwork.from_training(network, classifier, description)
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from implanting.config import ImplantConfig
 from implanting.dense_classification import PrototypeClassifier, pool, probabilities, scaled_cosine
-from implanting.implants import Implant, Implants
+from implanting.implants import WEIGHT_DECAY, Implant, Implants
 
 
 def naive_probabilities(
@@ -31,19 +31,13 @@ def as_images(maps: Tensor, size: tuple[int, int]) -> Tensor:
     return maps.transpose(1, 2).unflatten(2, size)
 
 
-def as_kernel(weight: Tensor, kernel: int) -> Tensor:
-    """[in tap*out] -> [out in row column]."""
-    return weight.unflatten(1, (kernel, kernel, -1)).permute(3, 0, 1, 2)
-
-
 def naive_layer(implant: Implant, task: int, x: Tensor, fixed: Statistics, found: Statistics) -> Tensor:
     """Convolution and batch norm, by the statistics of these images or else by those that were fixed."""
     weights = [implant.base_weight[task]]
     if implant.implant_weight is not None:
         weights.append(implant.implant_weight[task])
-    maps = F.conv2d(
-        x, as_kernel(torch.cat(weights), implant.kernel), padding=implant.kernel // 2, stride=implant.stride
-    )
+    weight = torch.cat(weights, dim=1)
+    maps = F.conv2d(x, weight, padding=weight.shape[-1] // 2, stride=implant.stride)
     gamma, beta = implant.gamma[task].flatten(), implant.beta[task].flatten()
     found.append((maps.mean((0, 2, 3)).detach(), maps.var((0, 2, 3), correction=0).detach()))
     if not fixed:
@@ -109,9 +103,7 @@ def naive_adapt(
 ) -> Statistics:
     """Train one task's implants, in place, by convolutions, loops and AdamW; gives their batch-norm statistics."""
     parameters = [parameter.requires_grad_() for parameter in implants.parameters()]
-    optimizer = torch.optim.AdamW(
-        parameters, lr=config.implant_learning_rate, weight_decay=config.implant_weight_decay, fused=False
-    )
+    optimizer = torch.optim.AdamW(parameters, lr=config.implant_learning_rate, weight_decay=WEIGHT_DECAY, fused=False)
     for _ in range(config.implant_epochs):
         optimizer.zero_grad()
         implant, _ = naive_implants(implants, 0, base_maps)

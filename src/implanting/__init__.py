@@ -1,59 +1,86 @@
 """Few-shot image classification by dense classification and implanting (Lifchitz et al., CVPR 2019).
 
 The public names are imported when they are first used, so that `import implanting` is quick and the command line can
-set up the threads before PyTorch is loaded.
+set up the threads before PyTorch is loaded. They are listed twice: as data for Python, as imports for type checkers and
+editors, which do not run `__getattr__`. A test keeps the two lists equal.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from implanting.version import __version__
+from implanting.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from implanting.base import BaseNetwork, load_base
-    from implanting.classifier.estimator import FewShotClassifier
-    from implanting.datasets import ImageSet, read_dataset
-    from implanting.evaluation import evaluate
-    from implanting.fewshot import Result, with_tau_from
-    from implanting.images import Normalisation, Preprocessing, read_folder
-    from implanting.networks import ImplantedModule
-    from implanting.pretraining import pretrain
+    from implanting.base import BaseDescription as BaseDescription
+    from implanting.base import BaseNetwork as BaseNetwork
+    from implanting.base import load_base as load_base
+    from implanting.classifier import Answer as Answer
+    from implanting.classifier.estimator import FewShotClassifier as FewShotClassifier
+    from implanting.config import AugmentConfig as AugmentConfig
+    from implanting.config import ClassifierConfig as ClassifierConfig
+    from implanting.config import DataConfig as DataConfig
+    from implanting.config import ImplantConfig as ImplantConfig
+    from implanting.config import InferenceConfig as InferenceConfig
+    from implanting.config import NetworkConfig as NetworkConfig
+    from implanting.config import PretrainConfig as PretrainConfig
+    from implanting.config import TaskConfig as TaskConfig
+    from implanting.datasets import ImageSet as ImageSet
+    from implanting.datasets import read_dataset as read_dataset
+    from implanting.errors import CannotRefuse as CannotRefuse
+    from implanting.errors import CheckpointError as CheckpointError
+    from implanting.errors import ConfigError as ConfigError
+    from implanting.errors import DataError as DataError
+    from implanting.errors import DataWarning as DataWarning
+    from implanting.errors import ExportError as ExportError
+    from implanting.errors import ImageError as ImageError
+    from implanting.errors import ImageTooSmall as ImageTooSmall
+    from implanting.errors import ImplantingError as ImplantingError
+    from implanting.errors import ImplantsKept as ImplantsKept
+    from implanting.errors import MissingExtra as MissingExtra
+    from implanting.errors import SplitMissing as SplitMissing
+    from implanting.errors import UnsafePickle as UnsafePickle
+    from implanting.evaluation import evaluate as evaluate
+    from implanting.fewshot import Estimate as Estimate
+    from implanting.fewshot import Result as Result
+    from implanting.fewshot import with_tau_from as with_tau_from
+    from implanting.heatmap import Explanation as Explanation
+    from implanting.images import Failure as Failure
+    from implanting.images import Normalisation as Normalisation
+    from implanting.images import Preprocessing as Preprocessing
+    from implanting.images import read_folder as read_folder
+    from implanting.networks import ImplantedModule as ImplantedModule
+    from implanting.pretraining import RECIPES as RECIPES
+    from implanting.pretraining import pretrain as pretrain
+    from implanting.runtime import Progress as Progress
 
-__all__ = [
-    "BaseNetwork",
-    "FewShotClassifier",
-    "ImageSet",
-    "ImplantedModule",
-    "Normalisation",
-    "Preprocessing",
-    "Result",
-    "__version__",
-    "evaluate",
-    "load_base",
-    "pretrain",
-    "read_dataset",
-    "read_folder",
-    "with_tau_from",
-]
-
-_HOMES = {
-    "BaseNetwork": "base",
-    "FewShotClassifier": "classifier.estimator",
-    "ImageSet": "datasets",
-    "ImplantedModule": "networks",
-    "Normalisation": "images",
-    "Preprocessing": "images",
-    "Result": "fewshot",
-    "evaluate": "evaluation",
-    "load_base": "base",
-    "pretrain": "pretraining",
-    "read_dataset": "datasets",
-    "read_folder": "images",
-    "with_tau_from": "fewshot",
+_NAMES = {
+    "base": "BaseDescription BaseNetwork load_base",
+    "classifier": "Answer",
+    "classifier.estimator": "FewShotClassifier",
+    "config": "AugmentConfig ClassifierConfig DataConfig ImplantConfig InferenceConfig NetworkConfig PretrainConfig "
+    "TaskConfig",
+    "datasets": "ImageSet read_dataset",
+    "errors": "CannotRefuse CheckpointError ConfigError DataError DataWarning ExportError ImageError ImageTooSmall "
+    "ImplantingError ImplantsKept MissingExtra SplitMissing UnsafePickle",
+    "evaluation": "evaluate",
+    "fewshot": "Estimate Result with_tau_from",
+    "heatmap": "Explanation",
+    "images": "Failure Normalisation Preprocessing read_folder",
+    "networks": "ImplantedModule",
+    "pretraining": "RECIPES pretrain",
+    "runtime": "Progress",
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
+
+__all__ = ["__version__", *_HOMES]
+
+if not TYPE_CHECKING:  # else a type checker would take every name for one of ours
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'implanting' has no attribute '{name}'")
+        return getattr(import_module(f"implanting.{_HOMES[name]}"), name)
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'implanting' has no attribute '{name}'")
-    return getattr(import_module(f"implanting.{_HOMES[name]}"), name)
+def __dir__() -> list[str]:
+    return sorted(__all__)

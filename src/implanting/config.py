@@ -1,22 +1,19 @@
 """Every setting with its default: the only home of a default.
 
 Frozen dataclasses of plain values: the command line makes its flags and help from them, and a checkpoint stores
-them as JSON. The text under a field is its help.
+them as JSON. The text under a field is its help; a field without one has that of the same field in `HELP_FROM`.
 """
 
 import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from implanting.errors import ConfigError
 
 WIDE_CHANNELS = 16
 """Channels by which WIDE widens the last block, as many as the implants have."""
-
-IMPLANTED_BLOCKS = 0
-"""How many of EfficientNet-Lite0's last blocks get implants, besides its 1x1 head."""
 
 MEMORY_BUDGET = 4 * 2**30
 """Bytes of decoded images kept in memory; a larger set is memory-mapped from a temporary file."""
@@ -32,9 +29,9 @@ NetworkName = Literal["resnet12", "c128f"]
 
 
 def require(condition: bool, name: str, value: object, needed: str) -> None:
-    """Refuse a setting by the name of its flag."""
+    """Refuse the value of a setting."""
     if not condition:
-        raise ConfigError(f"--{name.replace('_', '-')} is {value}; it must be {needed}")
+        raise ConfigError(f"`{name}` is {value}; it must be {needed}")
 
 
 def choices_of(kind: type[Any]) -> dict[str, tuple[Any, ...]]:
@@ -134,14 +131,12 @@ class PretrainConfig:
     """sgd has Nesterov momentum 0.9; adam has PyTorch's defaults."""
     learning_rate: float = 0.1
     """The schedule's highest learning rate."""
-    schedule: Literal["one-cycle", "steps", "constant"] = "one-cycle"
+    schedule: Literal["one-cycle", "steps"] = "one-cycle"
     """one-cycle: linear warm-up, then cosine to zero. steps: x0.06, x0.012, x0.0024 at 1/3, 2/3, 5/6 of training."""
     warmup: float = 0.2
     """Share of training over which one-cycle warms up."""
     weight_decay: float = 5e-4
     """On convolutions and class weights only, never on batch norm or tau."""
-    label_smoothing: float = 0.0
-    """Share of the target spread over all classes."""
     teacher: str | None = None
     """A finished base network of the same classes (FILE or name) whose answers are learned beside the labels."""
     teacher_share: float = 0.5
@@ -161,24 +156,21 @@ class PretrainConfig:
     validate_every: float = 1.0
     """Epochs between few-shot tests on the validation classes; 0 tests at the end only."""
     validation_tasks: int = 500
-    """5-way 5-shot tasks of each such test; 0 switches validation off."""
-    validation_images: int = 100
-    """Images of each validation class that these tasks draw from, at most."""
+    """5-way 5-shot tasks of each test on the validation classes; 0 switches validation off."""
     save_every: float = 60.0
-    """Seconds between checkpoints from which --resume continues."""
+    """Seconds between checkpoints from which an interrupted run continues."""
 
     def __post_init__(self) -> None:
         if (self.epochs is None) == (self.iterations is None):
-            raise ConfigError("the length of training: set either --epochs or --iterations, not both and not neither")
+            raise ConfigError("the length of training: set either `epochs` or `iterations`, not both and not neither")
         require_seed(self.seed)
         require(0 <= self.warmup < 1, "warmup", self.warmup, "from 0 to below 1")
-        require(0 <= self.label_smoothing < 1, "label_smoothing", self.label_smoothing, "from 0 to below 1")
         require(0 <= self.teacher_share <= 1, "teacher_share", self.teacher_share, "from 0 to 1")
         require(0 <= self.shrink_share <= 1, "shrink_share", self.shrink_share, "from 0 to 1")
         require_listed(self)
         if self.pooling == "flatten" and self.shrink_size is not None and self.shrink_share > 0:
-            raise ConfigError("--pooling flatten has weights for each location of one map: set --shrink-share 0")
-        for name in ("weight_decay", "validate_every", "validation_tasks", "validation_images", "save_every"):
+            raise ConfigError("`pooling` flatten has weights for each location of one map: set `shrink_share` 0")
+        for name in ("weight_decay", "validate_every", "validation_tasks", "save_every"):
             require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
         for name in ("batch_size", "tau", "learning_rate", "epochs", "iterations"):
             value = getattr(self, name)
@@ -189,20 +181,15 @@ class PretrainConfig:
 class RecipeChanges:
     """Changes to the recipe of all base networks, for short trials or other data; default: as the recipe has it."""
 
+    HELP_FROM: ClassVar[tuple[type, ...]] = (NetworkConfig, PretrainConfig)
+
     width: int | None = None
-    """Channels of the first block."""
     batch_size: int | None = None
-    """Images a step, over all processes together."""
     learning_rate: float | None = None
-    """The schedule's highest learning rate."""
     epochs: float | None = None
-    """Length of training in passes over the base images."""
     iterations: int | None = None
-    """Length of training in steps, instead of --epochs."""
     validation_tasks: int | None = None
-    """Tasks of each few-shot test during training; 0 switches them off."""
     save_every: float | None = None
-    """Seconds between checkpoints from which an interrupted run continues."""
 
     def applied_to(self, config: PretrainConfig) -> PretrainConfig:
         """The configuration with what was given; a length given in epochs or steps replaces the other."""
@@ -280,8 +267,6 @@ class ImplantConfig:
     """Full-batch steps of AdamW."""
     implant_learning_rate: float = 6e-3
     """Learning rate of AdamW; chosen on validation classes (docs/lab-log.md)."""
-    implant_weight_decay: float = 1e-2
-    """Weight decay of AdamW; PyTorch's default, not searched."""
     implant_tau: float = 10.0
     """Fixed scale of the cosine, while implants are trained and when they are tested."""
     adapt_support_pooling: Literal["gap", "gmp"] = "gap"
@@ -303,8 +288,7 @@ class ImplantConfig:
             require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
         for name in ("implant_learning_rate", "implant_tau"):
             require(0 < getattr(self, name) < math.inf, name, getattr(self, name), "a number above 0")
-        for name in ("implant_weight_decay", "decision_margin"):
-            require(0 <= getattr(self, name) < math.inf, name, getattr(self, name), "a number, 0 or more")
+        require(0 <= self.decision_margin < math.inf, "decision_margin", self.decision_margin, "a number, 0 or more")
         require_views(self.adapt_views, "adapt_views")
         require(self.decision_folds >= 2, "decision_folds", self.decision_folds, "2 or more")
 
@@ -327,21 +311,38 @@ class ClassifierConfig:
     """Side in pixels to which images are brought; default: that of the base network's training."""
 
 
+RETIRED: dict[str, Any] = {"label_smoothing": 0.0, "validation_images": None}
+"""Settings of stage 1 that earlier versions had, with the value that trains as this version does; None: any value."""
+
+RETIRED_VALUES: dict[str, Any] = {"schedule": "constant"}
+"""The same for a value of a setting that is still there."""
+
+
+def retired_settings(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a stored configuration by which an earlier version trained as this one no longer can."""
+    return {
+        name: value
+        for name, value in stored.items()
+        if (name in RETIRED and RETIRED[name] not in (None, value)) or (name, value) in RETIRED_VALUES.items()
+    }
+
+
 Config = TypeVar("Config")
 
 
 def config_from_dict(kind: type[Config], values: Mapping[str, Any]) -> Config:
-    """The inverse of `dataclasses.asdict` for the nested configurations above."""
+    """The inverse of `dataclasses.asdict` for the nested configurations above; retired settings are left out."""
     hints = get_type_hints(kind)
     nested = {
         name: config_from_dict(hints[name], value) if dataclasses.is_dataclass(hints[name]) else value
         for name, value in values.items()
+        if name not in RETIRED and (name, value) not in RETIRED_VALUES.items()
     }
     return kind(**nested)
 
 
 def flat(config: Any) -> dict[str, Any]:
-    """The settings of a configuration and those nested in it, by the names of their flags."""
+    """The settings of a configuration and those nested in it, by name."""
     values: dict[str, Any] = {}
     for item in dataclasses.fields(config):
         value = getattr(config, item.name)

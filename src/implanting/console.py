@@ -7,11 +7,10 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Any, Literal, TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import MofNCompleteColumn, Progress
 from rich.table import Table
 from rich.text import Text
 
@@ -66,70 +65,6 @@ def told_by_lines(items: Iterable[Item], description: str, total: int) -> Iterat
             said = now
             say(f"{description}: {done} of {total}, {(now - began) * (total / done - 1) / 60:.1f} min left")
         yield item
-
-
-class TrainingDisplay:
-    """Shows a training run's events: a live bar in a terminal, else a line now and then."""
-
-    def __init__(self) -> None:
-        console = Console(stderr=True)
-        self.live = rank() == 0 and console.is_terminal
-        self.printed = 0.0
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[figures]}"),
-            TimeRemainingColumn(),
-        )
-        self.progress = Progress(*columns, console=console, disable=not self.live)
-        self.task = self.progress.add_task("training", total=None, figures="")
-
-    def __enter__(self) -> "TrainingDisplay":
-        self.progress.start()
-        return self
-
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.progress.stop()
-
-    def __call__(self, event: Mapping[str, Any]) -> None:
-        """Show one event."""
-        if event["event"] == "started":
-            self.progress.update(self.task, total=event["steps"], completed=event["step"])
-            self.line(f"step {event['step']} of {event['steps']}, {event['images']} base images")
-        elif event["event"] == "step":
-            self.step(event)
-        elif event["event"] == "validation":
-            self.line(f"step {event['step']}: validation {describe(event)}")
-        else:
-            self.line(f"{event['event']} at step {event['step']} after {event['seconds']:.0f} s")
-
-    def step(self, event: Mapping[str, Any]) -> None:
-        """Move the bar, or say how far training is if that was not said for a while."""
-        figures = (
-            f"loss {event['loss']:.3f}  accuracy {100 * event['accuracy']:.1f} %  tau {event['tau']:.2f}  "
-            f"{event['images_per_second']:.0f} images/s"
-        )
-        self.progress.update(self.task, completed=event["step"], figures=figures)
-        if not self.live and time.monotonic() - self.printed > PLAIN_INTERVAL:
-            self.printed = time.monotonic()
-            self.line(f"step {event['step']}  {figures}  {event['seconds_left'] / 60:.1f} min left")
-
-    def line(self, text: str) -> None:
-        """A line that stays, above the bar."""
-        if self.live:
-            self.progress.console.print(text, highlight=False)
-        else:
-            say(text)
-
-
-def describe(row: Mapping[str, Any]) -> str:
-    """A result's row in words, as far as it tells: `47.11 ± 0.70 % (5-way 5-shot, 500 tasks)`."""
-    interval = "" if row.get("interval") is None else f" ± {100 * row['interval']:.2f}"
-    shape = [f"{row['way']}-way {row['shot']}-shot"] if {"way", "shot"} <= row.keys() else []
-    tasks = [f"{row['tasks']} task{'s' * (row['tasks'] != 1)}"] if "tasks" in row else []
-    told = f" ({', '.join(shape + tasks)})" if shape or tasks else ""
-    return f"{100 * row['mean']:.2f}{interval} %{told}"
 
 
 def print_json(

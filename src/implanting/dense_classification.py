@@ -100,14 +100,13 @@ class CosineClassifier(nn.Module):
 def classification_loss(
     scores: Float[Tensor, "image location way"],
     labels: Int[Tensor, " image"] | Float[Tensor, "image way"],
-    label_smoothing: float = 0.0,
 ) -> Float[Tensor, ""]:
     """Cross-entropy of every location's scores with its image's label, averaged (Eq. 10).
 
     Instead of a label an image may have the probability of each class.
     """
     every_location = labels.repeat_interleave(scores.shape[1], dim=0)
-    return F.cross_entropy(scores.flatten(0, 1), every_location, label_smoothing=label_smoothing)
+    return F.cross_entropy(scores.flatten(0, 1), every_location)
 
 
 @dataclass(frozen=True)

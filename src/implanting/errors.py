@@ -2,6 +2,7 @@
 
 Each message says, in one line, what is wrong and where, what was found, what is needed, and how to mend it.
 The command line prints it and exits with status 2; anything else that escapes is a bug of ours (status 1).
+A setting stands in a message by its name in backticks (`image_size`), which the command line shows as its flag.
 Wrong data is a `ValueError` too, as scikit-learn and its tools expect of an estimator. Wrong settings are not: the
 command line's parser would take a `ValueError` for its own.
 """

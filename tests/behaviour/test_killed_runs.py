@@ -45,9 +45,9 @@ def test_a_killed_run_ends_with_the_same_weights(data: Path, uninterrupted: Path
     out = tmp_path / "base.safetensors"
     command = [*pretrain_command(data, out), *LENGTH]
     assert interrupt(command, out, signal.SIGKILL) == -signal.SIGKILL
-    assert not load_base(out).description.training["finished"]
+    assert not load_base(out).description.training.finished
     implanting(*command, "--resume")
-    assert load_base(out).description.training["finished"]
+    assert load_base(out).description.training.finished
     assert same_weights(out, uninterrupted)
     steps = [json.loads(line) for line in out.with_suffix(".jsonl").read_text().splitlines()]
     numbers = [record["step"] for record in steps if record["event"] == "step"]
@@ -59,7 +59,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(data: Path, uninterrupted: Path, tmp
     out = tmp_path / "base.safetensors"
     command = [*pretrain_command(data, out), *LENGTH]
     assert interrupt(command, out, signal.SIGINT) == 130
-    stopped_at = load_base(out).description.training["step"]
+    stopped_at = load_base(out).description.training.step
     assert 0 < stopped_at < 60
     implanting(*command, "--resume")
     assert same_weights(out, uninterrupted)
@@ -85,5 +85,5 @@ def test_a_table_that_was_stopped_goes_on_when_called_again(data: Path, tmp_path
     expected = json.loads(implanting(*whole).stdout.splitlines()[-1])["results"]
     gap = tmp_path / "stopped" / "resnet12-gap.safetensors"
     assert interrupt(stopped, gap, signal.SIGINT) == 130
-    assert not load_base(gap).description.training["finished"]
+    assert not load_base(gap).description.training.finished
     assert json.loads(implanting(*stopped).stdout.splitlines()[-1])["results"] == expected

@@ -16,7 +16,6 @@ from implanting.datasets import read_dataset
 from implanting.dense_classification import classification_loss
 from implanting.pretraining import batch, prepare
 from implanting.pretraining.optimisation import schedule
-from implanting.pretraining.training import inputs
 
 LAUNCHER = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
 STEPS = 6
@@ -32,13 +31,13 @@ def halves_in_turn(data: Path, out: Path) -> dict[str, torch.Tensor]:
     run = prepare(load_base(out).description.config, read_dataset(data, "train"), None, torch.device("cpu"))
     model = run.model.train()
     for step in range(STEPS):
-        images, labels = batch(run.images, run.config.augment, run.config.batch_size, run.config.seed, step)
+        images, labels, _ = batch(run.images, run.config.augment, run.config.batch_size, run.config.seed, step)
         before = {name: value.clone() for name, value in model.named_buffers()}
         statistics = []
         run.optimizer.zero_grad()
         for half in (slice(0, 8), slice(8, 16)):
             model.load_state_dict(before, strict=False)
-            loss = classification_loss(model(inputs(run, images[half])), labels[half])
+            loss = classification_loss(model(run.inputs(images[half])), labels[half])
             (loss / 2).backward()
             statistics.append({name: value.clone() for name, value in model.named_buffers()})
         averages = {
@@ -69,10 +68,10 @@ def test_all_ranks_end_bitwise_equal(tmp_path: Path) -> None:
     program.write_text(
         "import os, sys, torch\n"
         "from pathlib import Path\n"
-        "from implanting.pretraining import run\n"
+        "from implanting.pretraining import Run\n"
         "from implanting.base.files import save_base\n"
         "from implanting.cli import main\n"
-        "run.Run.save = lambda self, out: save_base(\n"
+        "Run.save = lambda self, out: save_base(\n"
         "    out.with_name('rank' + os.environ['RANK']), self.model.network, self.model.classifier, self.describe())\n"
         "sys.exit(main(sys.argv[1:]))\n"
     )
@@ -95,14 +94,14 @@ def test_a_restarted_worker_goes_on_from_the_last_checkpoint(tmp_path: Path) -> 
         f"folder = {str(tmp_path)!r} + '/rank' + os.environ['RANK']\n"
         "os.makedirs(folder, exist_ok=True)\n"
         "os.chdir(folder)\n"
-        "from implanting.pretraining import training\n"
+        "from implanting.pretraining import Run\n"
         "from implanting.cli import main\n"
-        "step = training.train_step\n"
+        "step = Run.train_step\n"
         "def failing(run, model):\n"
         "    if run.step == 4 and os.environ['TORCHELASTIC_RESTART_COUNT'] == '0' and os.environ['RANK'] == '1':\n"
         "        os._exit(3)\n"
         "    return step(run, model)\n"
-        "training.train_step = failing\n"
+        "Run.train_step = failing\n"
         "sys.exit(main(sys.argv[1:]))\n"
     )
     arguments = [*pretrain_command(data, Path("base.safetensors"))[3:], "--iterations", str(STEPS), "--save-every", "0"]
@@ -132,7 +131,7 @@ def test_a_table_is_trained_and_tested_by_two_processes_as_by_one(tmp_path: Path
     data, out = write_fc100(tmp_path), tmp_path / "out"
     command = [*reproduce_command(data, out), "--shot", "5", "--iterations", "4"]
     shared = json.loads(implanting(*command, "--workers", "2").stdout.splitlines()[-1])["results"]
-    assert load_base(out / "resnet12-dense.safetensors").description.training["processes"] == 2
+    assert load_base(out / "resnet12-dense.safetensors").description.training.processes == 2
     shutil.rmtree(out / "results")
     alone = json.loads(implanting(*command).stdout.splitlines()[-1])["results"]
     assert shared == alone

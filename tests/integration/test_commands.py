@@ -173,8 +173,8 @@ def test_make_bench_runs_every_subject() -> None:
 
 def test_pretrain_writes_base_log_and_curves(base: Path) -> None:
     description = load_base(base).description
-    assert description.training["finished"]
-    assert description.training["validation"][-1]["tasks"] == 5
+    assert description.training.finished
+    assert description.training.validation[-1].tasks == 5
     events = [json.loads(line)["event"] for line in base.with_suffix(".jsonl").read_text().splitlines()]
     assert events[0] == "started"
     assert events[-1] == "finished"

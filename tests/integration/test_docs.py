@@ -24,6 +24,9 @@ SMALL = {
 }
 """What is put behind a command of each verb, in place of the page's own settings."""
 
+TAUGHT = ("flower", "temple")
+"""The first two classes of the tutorial."""
+
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -68,6 +71,19 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert target.exists(), link
         headings = [heading(line) for line in target.read_text().splitlines() if line[:1] == "#"] if anchor else []
         assert not anchor or anchor in headings, link
+
+
+def test_the_tutorial(folder: Path) -> None:
+    photos, from_python = re.findall(r"```python\n(.*?)```", (DOCS / "tutorial.md").read_text(), re.DOTALL)
+    implanting(sys.executable, "-c", photos)
+    printed = [implanting(sys.executable, "-m", *command).stdout for command in commands_of("tutorial.md")]
+    flower, temple = (next(line for line in printed[1].splitlines() if f"new/{name}" in line) for name in TAUGHT)
+    assert "│ flower │" in flower
+    assert "│ temple │" in temple
+    assert (folder / "heat.jpg").stat().st_size > 10_000
+    assert "digit 1.00" in printed[4]
+    answers = implanting(sys.executable, "-c", from_python).stdout
+    assert answers.startswith("['digit' 'flower' 'temple'] ['flower' 'digit']\n[[")
 
 
 def test_the_python_on_own_networks() -> None:

@@ -13,6 +13,7 @@ from commands import implanting
 from implanting.classifier.estimator import FewShotClassifier
 from implanting.cli import main
 from implanting.config import NetworkConfig
+from rounding import NEAR
 from toys import coloured, toy_base
 
 PAGE = Path(__file__).parents[2] / "docs" / "deploy.md"
@@ -42,7 +43,7 @@ def test_a_classifier_is_exported_and_used_as_the_page_says(tmp_path, photos, mo
     document = json.loads(finished.stdout.splitlines()[-1])
     assert finished.stderr == ""
     assert document["check"]["images"] == document["check"]["same_labels"] == 4
-    assert document["check"]["largest_difference"] < 1e-5
+    assert document["check"]["largest_difference"] < NEAR / 3  # well within what would be refused
     program = re.search(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)[1]
     forbidden = "import sys; sys.modules['torch'] = None\n"  # what the page promises not to need
     printed = implanting(sys.executable, "-W", "error", "-c", forbidden + program, *photos).stdout.splitlines()

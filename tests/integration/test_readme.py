@@ -21,31 +21,39 @@ def lines(block: str) -> list[list[str]]:
     return [shlex.split(line) for line in block.splitlines()]
 
 
+def write_flowers(folder: Path) -> None:
+    """The toy photos under the names of the page."""
+    write_photos(folder)
+    for toy, flower in {"birch": "primula", "oak": "rose", "ash": "snapdragon"}.items():
+        for part in ("support", "labelled"):
+            (folder / "photos" / part / toy).rename(folder / "photos" / part / flower)
+    (folder / "elm-photos").rename(folder / "sunflower-photos")
+
+
 def test_the_part_on_photos_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_photos(tmp_path)
+    write_flowers(tmp_path)
     monkeypatch.chdir(tmp_path)
     printed = [implanting(sys.executable, "-m", *line).stdout for line in lines(blocks("sh")[0])]
     assert len(printed) == 5
-    assert "birch" in next(line for line in printed[1].splitlines() if "a.jpg" in line)
+    assert "primula" in next(line for line in printed[1].splitlines() if "a.jpg" in line)
     assert "all" in printed[3]
-    assert "elm" in printed[4]
-    assert "oak" not in printed[4]
+    assert "sunflower" in printed[4]
+    assert "rose" not in printed[4]
     assert Path("report.html").read_text().startswith("<!doctype html>")
     answers = implanting(sys.executable, "-c", blocks("python")[0]).stdout
-    assert answers.startswith("['birch' 'oak'] [[")
+    assert answers.startswith("['primula' 'rose'] [[")
     assert Path("a-heat.png").stat().st_size > 10_000
 
 
 def test_the_part_on_research_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "data" / "FC100"
     folder.mkdir(parents=True)
-    write_fc100(folder, images=42, trained=14)  # a step an epoch
-    (folder / "FC100_val.pickle").rename(folder / "FC100_test.pickle")
+    write_fc100(folder, images=42, trained=14)  # one step per epoch
     monkeypatch.chdir(tmp_path)
     printed = [implanting(sys.executable, "-m", *line).stdout for line in lines(blocks("sh")[1])]
     assert len(printed) == 3
-    assert "20 tasks" in printed[1]
-    assert "implants" in printed[1]
+    assert "20 tasks" in printed[0]
+    assert "gain, paired" in printed[0]
     assert "5: 0, 1, 2, 3, 4" in printed[2]
     program = blocks("python")[1]
     assert re.fullmatch(r"[01]\.\d{4} ± 0\.\d{4} over 100 tasks\n", implanting(sys.executable, "-c", program).stdout)

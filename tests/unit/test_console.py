@@ -1,26 +1,8 @@
-"""Results in words, as far as their rows tell, and progress where no terminal shows it."""
+"""Progress where no terminal shows it, and tables."""
 
 import time
 
-import pytest
-
-from implanting.console import describe, print_table, show_progress
-
-
-@pytest.mark.parametrize(
-    ("row", "words"),
-    [
-        (
-            {"mean": 0.4711, "interval": 0.007, "way": 5, "shot": 1, "tasks": 500},
-            "47.11 ± 0.70 % (5-way 1-shot, 500 tasks)",
-        ),
-        ({"mean": 0.4711, "interval": None, "way": 5, "shot": 1, "tasks": 1}, "47.11 % (5-way 1-shot, 1 task)"),
-        ({"mean": 0.4711, "interval": 0.007, "tasks": 500}, "47.11 ± 0.70 % (500 tasks)"),
-        ({"mean": 0.4711}, "47.11 %"),
-    ],
-)
-def test_describe(row, words):
-    assert describe(row) == words
+from implanting.console import print_table, show_progress
 
 
 def test_progress_without_a_terminal_is_a_line_now_and_then(capsys, monkeypatch):

@@ -15,11 +15,14 @@ from implanting.base.files import (
     read_base,
     save_base,
 )
+from implanting.base.training_facts import TrainingFacts, Validation
 
 __all__ = [
     "IMAGENET",
     "BaseDescription",
     "BaseNetwork",
+    "TrainingFacts",
+    "Validation",
     "base_document",
     "base_from_document",
     "build",

@@ -10,20 +10,20 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
 from implanting.base.description import BaseDescription
-from implanting.base.embedding import EmbeddingNetwork, embed
+from implanting.base.embedding import embed
 from implanting.config import DataConfig, Pooling
 from implanting.dense_classification import CosineClassifier
 from implanting.errors import ConfigError
-from implanting.images import Normalisation, Preprocessing
+from implanting.images import Preprocessing
 from implanting.networks import (
-    EfficientNetLite0,
+    Embedding,
     ImplantedModule,
     ModuleNetwork,
     Network,
@@ -61,7 +61,7 @@ class UsageDefaults:
 
 def usage_of(description: BaseDescription) -> UsageDefaults:
     """Of a network that stage 1 trained, as FC100's validation classes and its own validation showed."""
-    calibration = description.training.get("calibration")
+    calibration = description.training.calibration
     return UsageDefaults(implants_from_shots=2, calibrations={1: calibration} if calibration else {})
 
 
@@ -70,7 +70,7 @@ class BaseNetwork:
 
     def __init__(
         self,
-        network: EmbeddingNetwork,
+        network: Embedding,
         preprocessing: Preprocessing,
         *,
         name: str,
@@ -92,7 +92,7 @@ class BaseNetwork:
         self.usage = usage or UsageDefaults()
         """How to use it where the user does not say."""
         self._tau = tau
-        self._quick: tuple[EmbeddingNetwork, EmbeddingNetwork] | None = None
+        self._quick: tuple[Embedding, Embedding] | None = None
 
     @classmethod
     def from_training(
@@ -142,15 +142,6 @@ class BaseNetwork:
             other.usage = self.usage.for_scaled_tau(tau / self._tau)
         return other
 
-    def with_implanted_blocks(self, blocks: int) -> "BaseNetwork":
-        """The same network, its weights shared, with implants beside its head and this many of its last blocks."""
-        if not isinstance(self.network, EfficientNetLite0):
-            raise ConfigError(f"the implanted layers of {self.name} are given: only efficientnet-lite0 offers a choice")
-        other = copy.copy(self)
-        other.network = copy.copy(self.network)
-        other.network.implant_in(blocks)
-        return other
-
     @property
     def tau(self) -> float:
         """The scale of the cosine: learned in training, or chosen on validation images."""
@@ -177,34 +168,14 @@ class BaseNetwork:
         return self.classifier.class_weights if self.classifier else None
 
     @property
-    def image_size(self) -> tuple[int, int]:
-        """Height and width of the images it expects."""
-        return self.preprocessing.image_size
-
-    @property
-    def normalisation(self) -> Normalisation:
-        """How pixels are normalised."""
-        return self.preprocessing.normalisation
-
-    @property
-    def resizing(self) -> str:
-        """How images are brought to `image_size`."""
-        return self.preprocessing.resizing
-
-    @property
     def data(self) -> DataConfig:
         """How the data that it was trained on was read and split; the defaults where that is not known."""
         return self.description.config.data if self.description else DataConfig()
 
     @property
-    def training(self) -> Mapping[str, Any]:
-        """Steps, seconds, validation and so on of stage 1; empty for a network that this project did not train."""
-        return self.description.training if self.description else {}
-
-    @property
     def finished(self) -> bool:
         """Whether its training came to its end."""
-        return bool(self.training.get("finished", True))
+        return self.description is None or self.description.training.finished
 
     @property
     def device(self) -> torch.device:
@@ -212,10 +183,11 @@ class BaseNetwork:
         return device_of(self.network)
 
     @property
-    def quick(self) -> EmbeddingNetwork:
+    def quick(self) -> Embedding:
         """The network that computes: a copy with faster convolutions and no batch norm, made when first needed."""
         if self._quick is None or self._quick[0] is not self.network:
-            self._quick = self.network, packed(folded(self.network, self.image_size), self.image_size)
+            module, size = cast(nn.Module, self.network), self.preprocessing.image_size
+            self._quick = self.network, cast(Embedding, packed(folded(module, size), size))
         return self._quick[1]
 
     def to(self, device: str | torch.device) -> "BaseNetwork":
@@ -244,7 +216,7 @@ class BaseNetwork:
     ) -> Float[Tensor, "image location dim"]:
         """phi of each image, on the network's device."""
         self.map_size(*images.shape[1:3])
-        return embed(self.quick, self.normalisation, images, progress)
+        return embed(self.quick, self.preprocessing.normalisation, images, progress)
 
     @torch.no_grad()
     def activations(
@@ -252,7 +224,7 @@ class BaseNetwork:
     ) -> tuple[list[Float[Tensor, "image _ _ _"]], Float[Tensor, "image dim out_rows out_columns"]]:
         """The base maps that the tail's layers read, and phi as a map."""
         self.map_size(*images.shape[1:3])
-        return self.quick.activations(self.normalisation(images.to(self.device)))
+        return self.quick.activations(self.preprocessing.normalisation(images.to(self.device)))
 
     @property
     def parameters(self) -> int:
@@ -261,13 +233,13 @@ class BaseNetwork:
 
     def summary(self) -> dict[str, str]:
         """What people want to know first."""
-        height, width = self.image_size
+        height, width = self.preprocessing.image_size
         rows, columns = self.map_size(height, width)
         classes = f"{len(self.class_names)}: {', '.join(self.class_names)}" if self.class_names else "not known by name"
         facts = {
             "network": self.name,
             "parameters": f"{self.parameters:,}",
-            "images": f"{width} x {height} px ({self.resizing})",
+            "images": f"{width} x {height} px ({self.preprocessing.resizing})",
             "features": f"{self.network.dim} at {rows} x {columns} locations",
             "trained with": f"{self.pooling} classification",
             "tau": "none" if self._tau is None else f"{self._tau:.2f}",
@@ -284,14 +256,14 @@ class BaseNetwork:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the weights and the normalisation: equal for networks that compute the same."""
-        digest = hashlib.sha256(repr(self.normalisation).encode())
-        digest.update(self.network.beside_weights.encode())
+        digest = hashlib.sha256(repr(self.preprocessing.normalisation).encode())
+        digest.update(self.network.identity_text.encode())
         for name, value in self.tensors.items():
             digest.update(name.encode() + value.cpu().contiguous().numpy().tobytes())
         return digest.hexdigest()
 
 
-def weights(network: nn.Module, classifier: CosineClassifier | None) -> dict[str, Tensor]:
+def weights(network: Embedding, classifier: CosineClassifier | None) -> dict[str, Tensor]:
     """The tensors of a base network by the names they have in a checkpoint."""
     learned = {} if classifier is None else classifier.state_dict()
     return prefixed("network", network.state_dict()) | prefixed("classifier", learned)

@@ -2,12 +2,13 @@
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from implanting.config import PretrainConfig, config_from_dict
+from implanting.base.training_facts import TrainingFacts
+from implanting.config import PretrainConfig, config_from_dict, retired_settings
 from implanting.dense_classification import CosineClassifier
 from implanting.images import Normalisation, Preprocessing
 from implanting.networks import Network, build_network
@@ -29,10 +30,11 @@ class BaseDescription:
     held_out: tuple[int, ...]
     """Indices into the base images as read of those kept out of training."""
     code_version: str
-    training: Mapping[str, Any]
-    """Steps done and planned, whether finished, seconds, last loss, accuracy and validation."""
+    training: TrainingFacts
     teacher_fingerprint: str | None = None
     """Of the base network that taught it; None where none did, and in files of earlier versions."""
+    retired: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of an earlier version that it was trained with and that this version cannot train with."""
 
     @property
     def name(self) -> str:
@@ -47,36 +49,30 @@ class BaseDescription:
 
     def document(self) -> dict[str, Any]:
         """As the JSON document of a checkpoint."""
-        return dataclasses.asdict(self)
+        return {**dataclasses.asdict(self), "training": self.training.document()}
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> "BaseDescription":
         """The inverse of `document`."""
-        noted = {"teacher_fingerprint": None, **document}  # which earlier versions did not note
+        noted = {"teacher_fingerprint": None, "retired": {}, **document}  # which earlier versions did not note
         values = {field.name: noted[field.name] for field in dataclasses.fields(cls)}
+        values["retired"] = {**values["retired"], **retired_settings(values["config"])}
         values["config"] = config_from_dict(PretrainConfig, values["config"])
         values["normalisation"] = Normalisation(**{key: tuple(value) for key, value in values["normalisation"].items()})
         for name in ("class_names", "image_size", "held_out"):
             values[name] = tuple(values[name])
-        described = cls(**values)
-        _height, _width = described.image_size
-        if missing := TRAINING_KEYS - described.training.keys():
-            raise KeyError(min(missing))
-        return described
+        _height, _width = values["image_size"]
+        return cls(**values | {"training": TrainingFacts.from_document(values["training"])})
 
     def summary(self) -> dict[str, str]:
         """Of the training, what people want to know first."""
         training = self.training
-        state = "finished" if training["finished"] else f"unfinished: step {training['step']} of {training['steps']}"
+        state = "finished" if training.finished else f"unfinished: step {training.step} of {training.steps}"
         return {
             "data": self.data_name,
             "held out": f"{len(self.held_out)} images",
-            "training": f"{state}, {training['seconds'] / 60:.1f} min on {training['device']}",
+            "training": f"{state}, {training.seconds / 60:.1f} min on {training.device}",
         }
-
-
-TRAINING_KEYS = frozenset({"step", "steps", "finished", "seconds", "device", "validation"})
-"""What the summary of a training always tells."""
 
 
 def build(config: PretrainConfig, classes: int, image_size: tuple[int, int]) -> tuple[Network, CosineClassifier]:

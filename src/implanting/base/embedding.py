@@ -1,7 +1,7 @@
 """Images through a frozen network: how many at once, and on which threads.
 
 Batches are small, so that maps stay in the processor's cache, and on the CPU each thread has batches of its own, which
-is faster than threads that share every operation (`runtime.threads`).
+is faster than threads that share every operation (`runtime.in_threads`).
 """
 
 import math
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from implanting.dense_classification import locations
 from implanting.images import Normalisation
-from implanting.networks import EfficientNetLite0, ModuleNetwork, Network, device_of
+from implanting.networks import Embedding, device_of
 from implanting.runtime import Progress, in_threads, silent
 
 BATCH = 32
@@ -26,18 +26,14 @@ for the next map but given back and fetched anew, which takes longer than the co
 
 Made = TypeVar("Made")
 
-EmbeddingNetwork = Network | EfficientNetLite0 | ModuleNetwork
-"""All have `tail`, `dim`, `map_size`, `activations` beside `forward`, `numbers_per_pixel`, `beside_weights` and
-`bears_threads`."""
 
-
-def images_at_once(network: EmbeddingNetwork, height: int, width: int) -> int:
+def images_at_once(network: Embedding, height: int, width: int) -> int:
     """How many images of this size go through the network together: quick, and small in memory whatever their size."""
     return max(1, min(BATCH, int(LARGEST_MAP // (network.numbers_per_pixel * height * width))))
 
 
 def through(
-    network: EmbeddingNetwork,
+    network: Embedding,
     images: UInt8[Tensor, "image height width 3"],
     work: Callable[[slice], Made],
     progress: Progress = silent,
@@ -45,7 +41,7 @@ def through(
 ) -> list[Made]:
     """What `work` makes of the images of each batch, in order; it is told which rows they are."""
     at_once = images_at_once(network, images.shape[1], images.shape[2])
-    if device_of(network).type != "cpu" or not network.bears_threads:
+    if device_of(network).type != "cpu" or not network.thread_safe:
         batches = slices(len(images), at_once)
         return [work(rows) for rows in progress(batches, description, len(batches))]
     share = math.ceil(len(images) / torch.get_num_threads())
@@ -58,7 +54,7 @@ def slices(length: int, step: int) -> list[slice]:
 
 
 def embed(
-    network: EmbeddingNetwork,
+    network: Embedding,
     normalisation: Normalisation,
     images: UInt8[Tensor, "image height width 3"],
     progress: Progress = silent,
@@ -73,7 +69,7 @@ def embed(
 
 @torch.inference_mode()
 def embed_batch(
-    network: EmbeddingNetwork, normalisation: Normalisation, images: UInt8[Tensor, "image height width 3"]
+    network: Embedding, normalisation: Normalisation, images: UInt8[Tensor, "image height width 3"]
 ) -> Float[Tensor, "image location dim"]:
     """phi of images that go through the network at once."""
     return locations(network(normalisation(images.to(device_of(network)))))

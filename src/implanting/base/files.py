@@ -19,7 +19,7 @@ from torch import Tensor
 
 from implanting.base.base_network import BaseNetwork, UsageDefaults, weights
 from implanting.base.description import BaseDescription, build
-from implanting.config import IMPLANTED_BLOCKS, VIEWS, Pooling
+from implanting.config import VIEWS, Pooling
 from implanting.dense_classification import CosineClassifier
 from implanting.errors import CheckpointError, ConfigError
 from implanting.images import Normalisation, Preprocessing
@@ -28,6 +28,9 @@ from implanting.runtime import part, read_checkpoint, write_checkpoint
 
 KIND = "base"
 """What a checkpoint of a base network calls itself."""
+
+REMEDY = "make one with `implanting pretrain`"
+"""What to do where there is none."""
 
 IMAGENET = "efficientnet-lite0"
 FC100 = "fc100"
@@ -52,7 +55,7 @@ BASES = Path(__file__).parent / "weights"
 
 def imagenet_base() -> BaseNetwork:
     """EfficientNet-Lite0 with its ImageNet weights, its tau chosen on images of flowers (docs/lab-log.md)."""
-    network = build_lite0(renamed(imagenet_weights()), IMPLANTED_BLOCKS)
+    network = build_lite0(renamed(imagenet_weights()))
     return lite0_base(network, IMAGENET_PREPROCESSING, IMAGENET_POOLING, IMAGENET_TAU)
 
 
@@ -71,7 +74,7 @@ def base_document(base: BaseNetwork) -> tuple[dict[str, Any], dict[str, Tensor]]
         raise ConfigError(
             f"{base.name} is a network of your own, which a file cannot hold: save slim, and give it again on loading"
         )
-    facts = {"tau": base.tau, "pooling": base.pooling, "implanted_blocks": base.network.implanted_blocks}
+    facts = {"tau": base.tau, "pooling": base.pooling, "implanted_blocks": 0}  # as version 0.1.0 reads it
     return {"origin": IMAGENET, **facts, **dataclasses.asdict(base.preprocessing)}, base.tensors
 
 
@@ -93,8 +96,13 @@ def base_from_document(
 
 def lite0_from_document(document: Mapping[str, Any], tensors: Mapping[str, Tensor], path: str | Path) -> BaseNetwork:
     """EfficientNet-Lite0 as a file holds it."""
+    if document.get("implanted_blocks"):
+        raise CheckpointError(
+            f"{path} has implants beside {document['implanted_blocks']} blocks of {IMAGENET}; this version implants "
+            "the head only: fit the classifier again"
+        )
     try:
-        network = build_lite0(part("network", tensors), document["implanted_blocks"])
+        network = build_lite0(part("network", tensors))
         height, width = document["image_size"]
         mean, std = (tuple(document["normalisation"][name]) for name in ("mean", "std"))
         preprocessing = Preprocessing((height, width), Normalisation(mean, std), document["resizing"])
@@ -109,7 +117,7 @@ def load_base(path: str | Path, device: str = "cpu") -> BaseNetwork:
     if str(path) == IMAGENET:
         return imagenet_base().to(device)
     file = fc100_file() if str(path) == FC100 else Path(path)
-    return base_from_document(*read_checkpoint(file, KIND), file).to(device)
+    return base_from_document(*read_checkpoint(file, KIND, REMEDY), file).to(device)
 
 
 def imagenet_weights() -> dict[str, Tensor]:
@@ -161,7 +169,7 @@ def save_base(
 
 def read_base(path: Path) -> tuple[BaseDescription, dict[str, Tensor]]:
     """The description and the tensors of a base network's checkpoint."""
-    document, tensors = read_checkpoint(path, KIND)
+    document, tensors = read_checkpoint(path, KIND, REMEDY)
     return read_description(document, path), tensors
 
 

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from implanting.bench import memory
-from implanting.bench.naive_adapt import adapt_one_task
+from implanting.bench.naive_adapt import adapt_one_task, implants_of
 from implanting.bench.noise import fresh_network
 from implanting.bench.timing import FACTOR, MATRIX, Work, best_seconds, growth, on_one_thread, show_growth
 from implanting.config import ImplantConfig, NetworkConfig, ThreadsConfig
@@ -68,10 +68,15 @@ def compare(size: int, width: int, tasks: int, epochs: int, rounds: int, progres
     config, naive_config = ImplantConfig(implant_epochs=epochs), ImplantConfig(implant_epochs=NAIVE_EPOCHS)
     workload = Workload.of(size, width)
     square = torch.randn(MATRIX, MATRIX)
+
+    def naive() -> None:
+        fresh = implants_of(workload.network, naive_config)
+        adapt_one_task(workload.network, workload.images, workload.labels, fresh, naive_config)
+
     contestants: dict[str, Work] = {
         "ours": lambda: workload.adapt(tasks, tasks, epochs),
         "one task at a time": lambda: workload.adapt(tasks, 1, epochs),
-        "naive": lambda: adapt_one_task(workload.network, workload.images, workload.labels, naive_config),
+        "naive": naive,
         "product": lambda: square @ square,
     }
     contestants |= {f"{name}, one thread": on_one_thread(contestants[name]) for name in ("ours", "product")}

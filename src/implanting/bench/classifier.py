@@ -39,7 +39,7 @@ PARTS = ("importing torch", "importing implanting", "loading the classifier", "d
 
 def images_of(base: BaseNetwork, count: int, seed: int = 0) -> np.ndarray:
     """Noise of the size that the base expects."""
-    return random_pixels(count, min(base.image_size), seed).numpy()
+    return random_pixels(count, min(base.preprocessing.image_size), seed).numpy()
 
 
 def fitting(base: BaseNetwork, rounds: int, progress: Progress = silent) -> dict[str, float]:
@@ -145,7 +145,8 @@ class Classifier:
         }
         if self.data is None:
             return [], once
-        image_set = read_dataset(self.data, self.split, image_size=min(base.image_size), progress=show_progress)
+        side = min(base.preprocessing.image_size)
+        image_set = read_dataset(self.data, self.split, image_size=side, progress=show_progress)
         return [open_set.compare(base, image_set, shot, self.tasks, show_progress) for shot in self.shot], once
 
     def show(self, rows: list[dict[str, Any]], once: dict[str, Any]) -> None:

@@ -79,8 +79,8 @@ class EagerNetwork:
     """The network of a base as it stands, in NCHW."""
 
     def __init__(self, base: BaseNetwork) -> None:
-        self.normalisation = base.normalisation
-        self.network = copy.deepcopy(base.network).to(memory_format=torch.contiguous_format)  # type: ignore[call-overload] # torch's stubs lack it
+        self.normalisation = base.preprocessing.normalisation
+        self.network = copy.deepcopy(base.network).to(memory_format=torch.contiguous_format)  # type: ignore[call-arg] # a torch module takes it
 
     @torch.inference_mode()
     def __call__(self, batches: Sequence[Tensor]) -> Tensor:
@@ -211,7 +211,7 @@ class Inference:
     def check(self) -> None:
         """Refuse what cannot be measured."""
         if len(self.networks) != len(self.sizes):
-            raise ConfigError(f"--networks names {len(self.networks)}, --sizes {len(self.sizes)}: give each its size")
+            raise ConfigError(f"`networks` names {len(self.networks)}, `sizes` {len(self.sizes)}: give each its size")
         for name in self.networks:
             require(name in KNOWN, "networks", name, f"one or more of {', '.join(KNOWN)}")
         require(self.images >= 1, "images", self.images, "1 or more")

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from implanting.config import ImplantConfig
 from implanting.dense_classification import locations, pool, scaled_cosine
+from implanting.implants import WEIGHT_DECAY
 from implanting.networks import Network
 
 
@@ -32,26 +33,31 @@ class ImplantModule(nn.Module):
         return F.max_pool2d(i3, 2)
 
 
-def adapt_one_task(
-    network: Network, images: Float[Tensor, "image 3 height width"], labels: Tensor, config: ImplantConfig
-) -> ImplantModule:
-    """Train the implants of one task on its support images, gap and gap."""
+def implants_of(network: Network, config: ImplantConfig) -> ImplantModule:
+    """Fresh implants for one task."""
     channels_in, channels = network.tail.layers[0].channels, network.tail.layers[1].channels
-    implants = ImplantModule(channels_in, channels, config.implant_channels)
-    optimizer = torch.optim.AdamW(
-        implants.parameters(), lr=config.implant_learning_rate, weight_decay=config.implant_weight_decay
-    )
+    return ImplantModule(channels_in, channels, config.implant_channels)
+
+
+def adapt_one_task(
+    network: Network,
+    images: Float[Tensor, "image 3 height width"],
+    labels: Tensor,
+    implants: ImplantModule,
+    config: ImplantConfig,
+) -> None:
+    """Train the implants of one task on its support images, in place, gap and gap."""
+    optimizer = torch.optim.AdamW(implants.parameters(), lr=config.implant_learning_rate, weight_decay=WEIGHT_DECAY)
     for _ in range(config.implant_epochs):
         with torch.no_grad():
             base_maps, base_phi = network.activations(images)
         phi = pool(locations(torch.cat([base_phi, implants(*base_maps)], dim=1)), "gap").squeeze(1)
         loss = torch.stack(
             [left_out_loss(phi, labels, query, config.implant_tau) for query in range(len(labels))]
-        ).sum()
+        ).mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    return implants
 
 
 def left_out_loss(phi: Float[Tensor, "image dim"], labels: Tensor, query: int, tau: float) -> Float[Tensor, ""]:

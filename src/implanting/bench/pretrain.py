@@ -15,7 +15,7 @@ from implanting.bench.usual_loop import UsualLoop
 from implanting.config import NetworkConfig, ThreadsConfig
 from implanting.console import print_table, say, show_progress
 from implanting.datasets import ImageSet
-from implanting.pretraining import RECIPES, Run, batch, prepare, train_step
+from implanting.pretraining import RECIPES, Run, batch, prepare
 from implanting.runtime import Progress, silent
 
 IMAGES, CLASSES, SIZE = 2_048, 60, 32
@@ -50,7 +50,7 @@ def compare(width: int, batch_size: int, steps: int, rounds: int, progress: Prog
 
     def ours() -> None:
         for _ in range(steps):
-            train_step(run, run.model)
+            run.train_step(run.model)
 
     seconds = best_seconds({"ours": ours, "usual": UsualLoop(run.config, images, steps)}, rounds, progress)
     speed = {name: steps * batch_size / value for name, value in seconds.items()}
@@ -71,7 +71,7 @@ def shares(run: Run, steps: int = 4) -> dict[str, float]:
     with profile(activities=[ProfilerActivity.CPU]) as profiled:
         began = time.perf_counter()
         for _ in range(steps):
-            train_step(run, run.model)
+            run.train_step(run.model)
         total = time.perf_counter() - began
     spent = dict.fromkeys(KINDS, 0.0)
     for event in profiled.key_averages():

@@ -9,20 +9,25 @@ from implanting.classifier.image_classifier import ImageClassifier
 class FewShotClassifier(ImageClassifier, ClassifierMixin, BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
     """Classify images from a few examples of each class; a scikit-learn estimator.
 
-    Parameters
-    ----------
-    base : the name of a base network ("efficientnet-lite0", "fc100"), a file of `implanting pretrain`, or a BaseNetwork
-    implants : train implants on the examples: True, False, or "auto", which is where they help
-    unknown : the label to answer where an image fits no class; None always answers with a class
-    refuse : the share of images of known classes that may be answered with `unknown`
-    keep_supports : keep the examples, so that `refit` can train anew; a saved file then holds them
-    image_size : side in pixels to which images are brought; None is that of the base's training
-    support_pooling, query_pooling : "gap", "gmp", and "dense" for queries; None is what suits the base
-    random_state : fixes the initial weights of implants
-    device : "auto" or a PyTorch device
-    implant_channels, implant_epochs, implant_learning_rate : as in `ImplantConfig`
+    Parameters, whose defaults are those of `ClassifierConfig`, `InferenceConfig` and `ImplantConfig`:
 
-    Learnt: `learned_` (prototypes, implants, calibration, the examples where they are kept), `classes_` and `base_`.
+    - `base`: the base network: "efficientnet-lite0", "fc100", a file of `implanting pretrain`, or a `BaseNetwork`
+    - `implants`: train implants on the examples: True, False, or "auto", which is where they help
+    - `unknown`: the label to answer where an image fits no class; None always answers with a class
+    - `refuse`: the share of images of known classes that may be answered with `unknown`
+    - `keep_supports`: keep the examples, so that `refit` can train again; a saved file then holds them
+    - `image_size`: side in pixels to which images are brought; None is that of the base's training
+    - `support_pooling`, `query_pooling`: "gap" or "gmp", and also "dense" for queries; None is what suits the base
+    - `random_state`: fixes the initial weights of implants
+    - `device`: "auto" or a PyTorch device
+    - `implant_channels`, `implant_epochs`, `implant_learning_rate`: as in `ImplantConfig`
+
+    Learned by `fit`:
+
+    - `classes_`: the labels, sorted
+    - `base_`: the base network
+    - `learned_`: all that was learned: prototypes, implants, calibration, classes, kept examples
+    - `supports_`: the examples where they are kept, else None
     """
 
     def __sklearn_tags__(self) -> Tags:

@@ -87,7 +87,7 @@ def read_classifier(
 ) -> tuple[dict[str, Any], Learned]:
     """The settings of a saved classifier, and what it had learned."""
     computing_on = str(choose_device(device))
-    document, tensors = read_checkpoint(path, KIND)
+    document, tensors = read_checkpoint(path, KIND, "make one with `implanting fit`")
     try:
         if document["digest"] != digest(tensors):
             raise CheckpointError(f"{path} is damaged: what was learned is not what was saved; copy it anew")
@@ -138,7 +138,7 @@ def find_base(
         base = named_base(path, described, given)
         wrong = (
             f"{path} was fitted on {described['name']} ({described['fingerprint'][:12]}), and this base is another "
-            f"({base.name}, {base.fingerprint[:12]}): name the right one with --base"
+            f"({base.name}, {base.fingerprint[:12]}): name the right one with `base`"
         )
     if base.fingerprint != described["fingerprint"]:
         raise CheckpointError(wrong)
@@ -154,5 +154,5 @@ def named_base(path: Path, described: Mapping[str, Any], given: str | Path | Bas
     except CheckpointError as error:
         raise CheckpointError(
             f"{path} is slim and needs its base network {described['name']} ({described['fingerprint'][:12]}), "
-            f"which is missing: name its file with --base ({error})"
+            f"which is missing: name its file with `base` ({error})"
         ) from error

@@ -81,7 +81,7 @@ class ImageClassifier:
         classes = np.unique(labels)
         self.check_settings(classes)
         base = self.base if isinstance(self.base, BaseNetwork) else load_base(self.base)
-        size = self.image_size or min(base.image_size)
+        size = self.image_size or min(base.preprocessing.image_size)
         base.map_size(size, size)
         batches = (batch.images for batch in decode_batches(sources, size, progress=progress, doing="learning"))
         self._learn(base.to(str(choose_device(self.device))), batches, classes, class_numbers(labels, classes))
@@ -96,6 +96,11 @@ class ImageClassifier:
     def base_(self) -> BaseNetwork:
         """The base network that it was fitted on."""
         return self.learned_.base
+
+    @property
+    def supports_(self) -> tuple[UInt8[Tensor, "image height width 3"], Int[Tensor, " image"]] | None:
+        """The examples and their class numbers, where they are kept."""
+        return self.learned_.supports
 
     def refit(self: Own) -> Own:
         """Train anew on the examples kept, those that were added later among them."""

@@ -7,6 +7,7 @@ by Ctrl-C; 141 nobody reads the output any more. Results go to stdout, progress 
 import errno
 import gc
 import os
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -122,5 +123,10 @@ def refuse(message: str) -> int:
     """Tell the user what to mend; where all of several processes find it, the first speaks for them."""
     if not leads():
         time.sleep(LATER)
-    print(f"implanting: {one_line(message)}", file=sys.stderr)
+    print(f"implanting: {one_line(with_flags(message))}", file=sys.stderr)
     return 2
+
+
+def with_flags(message: str) -> str:
+    """A message of the library with the settings that it names in backticks as the flags of this command line."""
+    return re.sub(r"`([a-z][a-z0-9_]*)`", lambda setting: f"--{setting[1].replace('_', '-')}", message)

@@ -96,13 +96,30 @@ def _readable_help() -> ConstructorRegistry:
         if busy or not dataclasses.is_dataclass(info.type):
             return None  # tyro's own rule is next
         busy.append(info)
-        spec = ConstructorRegistry.get_struct_spec(info)
+        spec, *homes = (ConstructorRegistry.get_struct_spec(kind) for kind in (info, *_homes_of_help(info)))
         busy.pop()
         if not isinstance(spec, StructConstructorSpec):
             return None
-        return dataclasses.replace(spec, fields=tuple(map(_dress_field, spec.fields)))
+        texts = [field for home in homes if isinstance(home, StructConstructorSpec) for field in home.fields]
+        return dataclasses.replace(spec, fields=tuple(_dress_field(_with_help(field, texts)) for field in spec.fields))
 
     return registry
+
+
+def _homes_of_help(info: StructTypeInfo) -> list[StructTypeInfo]:
+    homes = getattr(info.type, "HELP_FROM", ())
+    return [dataclasses.replace(info, type=home, default=tyro.MISSING) for home in homes]
+
+
+def _with_help(field: StructFieldSpec, homes: Sequence[StructFieldSpec]) -> StructFieldSpec:
+    """A field with its own text or else that of the first field of its name, looked up when it is shown."""
+    texts = [one.helptext for one in (field, *homes) if one.name == field.name]
+
+    def first() -> str | None:
+        found = (text() if callable(text) else text for text in texts)
+        return next((text for text in found if text), None)
+
+    return dataclasses.replace(field, helptext=first)
 
 
 def _dress_field(field: StructFieldSpec) -> StructFieldSpec:

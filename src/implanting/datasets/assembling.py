@@ -47,7 +47,7 @@ class Listing:
 def refuse_splits(path: Path, options: Options) -> None:
     """Raise if class lists are given for data that is split already."""
     if options.splits is not None:
-        raise DataError(f"{path} comes with its own splits; --splits {options.splits} would be ignored: leave it out")
+        raise DataError(f"{path} comes with its own splits; `splits` {options.splits} would be ignored: leave it out")
 
 
 def readers_of_listings(path: Path, listings: Mapping[str, Listing], options: Options) -> SplitReaders:

@@ -36,7 +36,7 @@ def find(path: Path, options: Options) -> SplitReaders:
     splits = options.splits or options.default_splits
     if splits is None:
         raise DataError(
-            f"{source} comes without few-shot splits: give --splits fc100, cifar-fs or a file of class names"
+            f"{source} comes without few-shot splits: give `splits` fc100, cifar-fs or a file of class names"
         )
     lists = read_class_lists(splits)
     title = {"fc100": "FC100", "cifar-fs": "CIFAR-FS"}.get(str(splits).lower(), "CIFAR-100")
@@ -48,7 +48,7 @@ def read(source: Path, classes: list[str], name: str, options: Options) -> Image
     fine_names = [as_text(label) for label in _load(source, "meta", "fine_label_names")[0]]
     if unknown := [label for label in classes if label not in fine_names]:
         raise DataError(
-            f"{source} has no class '{unknown[0]}', which --splits {options.splits} lists; it has {len(fine_names)} "
+            f"{source} has no class '{unknown[0]}', which `splits` {options.splits} lists; it has {len(fine_names)} "
             f"classes from '{fine_names[0]}' to '{fine_names[-1]}', and {NAMED[0]} and {NAMED[1]} fit"
         )
     wanted = [fine_names.index(label) for label in classes]

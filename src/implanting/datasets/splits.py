@@ -38,11 +38,11 @@ def read_class_lists(splits: str | Path) -> ClassLists:
         return _from_json(text, named)
     path = Path(splits)
     if not path.is_file():
-        raise DataError(f"--splits {splits} is neither an existing file nor one of {', '.join(NAMED)}")
+        raise DataError(f"`splits` {splits} is neither an existing file nor one of {', '.join(NAMED)}")
     try:
         lists = _from_csv(path) if path.suffix.lower() == ".csv" else _from_json(path.read_text("utf-8-sig"), str(path))
     except (UnicodeDecodeError, csv.Error) as fault:
-        raise DataError(f"--splits {path} cannot be read as text in UTF-8 ({fault}): save it anew") from fault
+        raise DataError(f"`splits` {path} cannot be read as text in UTF-8 ({fault}): save it anew") from fault
     check_lists(lists, str(path))
     return lists
 

@@ -1,21 +1,22 @@
-"""Thousands of tasks: which method answers so many shots, what it reads, and what comes out.
+"""Thousands of tasks: what is compared (`approaches`), on which tasks (`task_images`), what is read (`features`).
 
-`evaluate` is the one way through: the library, the command line and the paper's tables all call it.
+`compare` is the one way through to results: `evaluate`, the command line and the paper's tables all call it.
 """
 
-from implanting.evaluation.comparison import Approach, Comparison
-from implanting.evaluation.front_door import Classes, KnownClasses, check_classes, evaluate, evaluate_poolings
+from implanting.evaluation.approaches import Approach, Classes, Trial
+from implanting.evaluation.comparison import compare
+from implanting.evaluation.front_door import evaluate
 from implanting.evaluation.held_out import EXTRA_SPLIT, extra_images, held_out_images
+from implanting.evaluation.task_images import TaskImages
 
 __all__ = [
     "EXTRA_SPLIT",
     "Approach",
     "Classes",
-    "Comparison",
-    "KnownClasses",
-    "check_classes",
+    "TaskImages",
+    "Trial",
+    "compare",
     "evaluate",
-    "evaluate_poolings",
     "extra_images",
     "held_out_images",
 ]

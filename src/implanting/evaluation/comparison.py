@@ -1,153 +1,141 @@
-"""Which method answers tasks of so many shots, and what it reads: decided here for whoever evaluates.
+"""The one way through: approaches on tasks to results, for whoever evaluates.
 
-An approach says how tasks are to be answered. What the approaches of a comparison read of the images is computed once,
-in as many views as the most demanding of them reads; where there are implants, prototypes read the same pass.
+Tasks are drawn once (`task_images`) and features are computed once (`features`), whatever the number of approaches. A
+further method is one more approach, and one more case of `method_of`.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from jaxtyping import Float
-from torch import Tensor
-
 from implanting.base import BaseNetwork
-from implanting.config import ImplantConfig, InferenceConfig
-from implanting.datasets import ImageSet, add_views
+from implanting.config import InferenceConfig
+from implanting.datasets import ImageSet
 from implanting.errors import ConfigError
-from implanting.fewshot import Method, prototype_method
-from implanting.implants import (
-    DESCRIPTION,
-    Activations,
-    DecidedMethod,
-    compute_activations,
-    embed_together,
-    fitting_of,
-    implant_method,
+from implanting.evaluation.approaches import Trial
+from implanting.evaluation.features import Features
+from implanting.evaluation.task_images import TaskImages
+from implanting.fewshot import (
+    Method,
+    Result,
+    base_class_method,
+    evaluate_tasks,
+    joint_method,
+    prototype_method,
+    require_class_weights,
 )
+from implanting.implants import DecidedMethod, ImplantMethod, evaluate_poolings, fitting_of, implant_method
 from implanting.runtime import Progress, silent
 
 
-@dataclass(frozen=True)
-class Approach:
-    """How tasks are to be answered: by prototypes, or with implants."""
+def compare(
+    base: BaseNetwork,
+    images: TaskImages,
+    trials: Iterable[Trial],
+    *,
+    half: bool = False,
+    cache: Path | None = None,
+    progress: Progress = silent,
+) -> Iterator[tuple[Trial, Result]]:
+    """The result of each trial; a trial that is named twice has one.
 
-    pooling: InferenceConfig
-    implants: ImplantConfig | None = None
-
-    @property
-    def decides(self) -> bool:
-        """Whether each task decides for itself about implants."""
-        return self.implants is not None and self.implants.implant_decision == "held-out"
-
-    @property
-    def views(self) -> int:
-        """Views of each image that are read."""
-        trained = self.implants.adapt_views if self.implants is not None else 1
-        return max(self.pooling.support_views, trained)
-
-    def at(self, shot: int) -> "Approach":
-        """The same as far as so many supports a class go: else without the decision, or by prototypes."""
-        if self.implants is None or not can_adapt(shot, self.implants):
-            return replace(self, implants=None)
-        if not can_decide(shot, self.implants):
-            return replace(self, implants=replace(self.implants, implant_decision="always"))
-        return self
-
-    def serves(self, shot: int) -> bool:
-        """Whether so many supports a class are enough."""
-        return self.at(shot) == self
+    What can be wrong is found by the call itself. All that is slow is done when results are asked for, one by one.
+    """
+    wanted = list(dict.fromkeys(trials))
+    for trial in wanted:
+        check(base, images, trial)
+    approaches = [trial.approach for trial in wanted]
+    features = Features(base, images, approaches, half=half, cache=cache, progress=progress)
+    features.check_cache()
+    return results_of(wanted, features)
 
 
-def can_adapt(shot: int, config: ImplantConfig) -> bool:
-    """Whether leave-one-out leaves something: another image of the class, or another view of its only image."""
-    return shot > 1 or config.adapt_views > 1
-
-
-def can_decide(shot: int, config: ImplantConfig) -> bool:
-    """Whether a task keeps enough to train on when some supports are held out."""
-    kept = shot - -(-shot // min(shot, config.decision_folds))
-    return kept > 0 and can_adapt(kept, config)
+def check(base: BaseNetwork, images: TaskImages, trial: Trial) -> None:
+    """Refuse a trial that the base or the images do not allow; drawing its tasks needs enough images."""
+    approach = trial.approach
+    for image_set in images.tested(approach.classes):
+        require_fit(base, image_set)
+    if approach.classes != "novel":
+        require_class_weights(base)
+        require_base_classes(base, images.base)
+    if approach.implants is not None:
+        fitting_of(base, approach.pooling, approach.implants)  # or say why there can be no implants
+    images.draw(trial)
 
 
 def require_fit(base: BaseNetwork, image_set: ImageSet) -> None:
     """Images must leave the network a location and, where each has prototypes of its own, as many as in training."""
     height, width = image_set.images.shape[1:3]
     found = base.map_size(height, width)
-    if base.pooling == "flatten" and found != (trained := base.map_size(*base.image_size)):
+    if base.pooling == "flatten" and found != (trained := base.map_size(*base.preprocessing.image_size)):
         raise ConfigError(
             f"{image_set.name} has images of {width} x {height} px, {found[1]} x {found[0]} locations; {base.name} was "
             f"trained with flatten on {trained[1]} x {trained[0]} and can be tested on no other number: read the data "
-            f"with image_size={base.image_size[0]}"
+            f"with image_size={base.preprocessing.image_size[0]}"
         )
 
 
-class Comparison:
-    """The methods of some approaches on one image set; what they read is computed when it is first needed, and once."""
+def require_base_classes(base: BaseNetwork, image_set: ImageSet) -> None:
+    """Images of base classes must be of all of them, in their order."""
+    if image_set.class_names != base.class_names:
+        raise ConfigError(f"{image_set.name} has other classes than {base.name}: its base classes are needed")
 
-    def __init__(
-        self,
-        base: BaseNetwork,
-        image_set: ImageSet,
-        approaches: Sequence[Approach],
-        *,
-        seed: int,
-        half: bool = False,
-        cache: Path | None = None,
-        progress: Progress = silent,
-    ) -> None:
-        self.base = base
-        self.image_set = image_set
-        self.approaches = approaches
-        self.seed = seed
-        self.half = half
-        self.cache = cache
-        self.progress = progress
-        self.methods: dict[Approach, Method] = {}
-        require_fit(base, image_set)
-        for approach in approaches:
-            if approach.implants is not None:
-                fitting_of(base, approach.pooling, approach.implants)  # or say why there can be no implants
 
-    @property
-    def implants(self) -> bool:
-        """Whether any of the approaches trains implants."""
-        return any(approach.implants is not None for approach in self.approaches)
+def results_of(trials: Sequence[Trial], features: Features) -> Iterator[tuple[Trial, Result]]:
+    """Each trial with its result, in their order but for those that train the same implants."""
+    methods: dict[Hashable, Method] = {}
+    for group in grouped(trials):
+        for trial in group:
+            if same_method(trial) not in methods:
+                methods[same_method(trial)] = method_of(trial, features)
+        results = answered([methods[same_method(trial)] for trial in group], group[0], features)
+        yield from zip(group, results, strict=True)
 
-    @cached_property
-    def seen(self) -> ImageSet:
-        """The images, then as many other views of them as are read."""
-        return add_views(self.image_set, max(approach.views for approach in self.approaches))
 
-    def check_cache(self) -> None:
-        """Refuse a cache that is there and is not of this base and these images; nothing is computed."""
-        if self.implants and self.cache is not None and (self.cache / DESCRIPTION).exists():
-            compute_activations(self.base, self.seen, half=self.half, cache=self.cache)
+def grouped(trials: Sequence[Trial]) -> list[list[Trial]]:
+    """Trials that train the same implants together, each other one by itself."""
+    groups: dict[Hashable, list[Trial]] = {}
+    for trial in trials:
+        groups.setdefault(same_implants(trial), []).append(trial)
+    return list(groups.values())
 
-    @cached_property
-    def activations(self) -> Activations:
-        """What implants read of the images, then of other views of them; and phi."""
-        return compute_activations(self.base, self.seen, half=self.half, cache=self.cache, progress=self.progress)
 
-    @cached_property
-    def phi(self) -> Float[Tensor, "row location dim"]:
-        """phi of the images, then of the other views of them that prototypes average."""
-        views = max(approach.pooling.support_views for approach in self.approaches)
-        if self.implants:
-            return self.activations.phi[: views * len(self.image_set)].float()
-        return embed_together(self.base, add_views(self.image_set, views).images, self.progress)
+def same_implants(trial: Trial) -> Hashable:
+    """Equal for trials that differ in the pooling at test alone: implants are trained once for all of them."""
+    approach = trial.approach
+    if approach.implants is None or approach.decides:
+        return trial
+    views = InferenceConfig(support_views=approach.pooling.support_views)
+    return replace(trial, approach=replace(approach, pooling=views))
 
-    def method(self, approach: Approach) -> Method:
-        """The method of one of the approaches; the same one whenever it is asked for, as it may keep what it pooled."""
-        if approach not in self.methods:
-            self.methods[approach] = self._method(approach)
-        return self.methods[approach]
 
-    def _method(self, approach: Approach) -> Method:
-        rows = approach.views * len(self.image_set)
-        if approach.implants is None:
-            return prototype_method(self.base, self.phi[:rows], approach.pooling)
-        activations = self.activations.first(rows)
-        implants = implant_method(self.base, activations, approach.pooling, approach.implants, self.seed)
-        return DecidedMethod(implants) if approach.decides else implants
+def same_method(trial: Trial) -> Hashable:
+    """Equal for trials that one method answers, as it keeps what it pooled: those of other shots are among them."""
+    tasks = trial.tasks
+    return trial.approach, replace(tasks, shot=1) if trial.approach.classes == "both" else tasks.seed
+
+
+def method_of(trial: Trial, features: Features) -> Method:
+    """What answers the tasks of a trial."""
+    approach, base, images = trial.approach, features.base, features.images
+    if approach.classes == "base":
+        return base_class_method(base, features.base_phi, approach.pooling)
+    rows = approach.views * len(images.novel)
+    if approach.classes == "both":
+        base_tasks = images.base_tasks(trial.tasks)
+        return joint_method(base, features.phi[:rows], features.base_phi, base_tasks, approach.pooling)
+    if approach.implants is None:
+        return prototype_method(base, features.phi[:rows], approach.pooling)
+    activations = features.activations.first(rows)
+    implants = implant_method(base, activations, approach.pooling, approach.implants, trial.tasks.seed)
+    return DecidedMethod(implants) if approach.decides else implants
+
+
+def answered(methods: Sequence[Method], trial: Trial, features: Features) -> list[Result]:
+    """The results of methods on the tasks of a trial; there are several where they train the same implants."""
+    tasks = features.images.tasks_of(trial)
+    classes = sum(len(image_set.class_names) for image_set in features.images.tested(trial.approach.classes))
+    implants = [method for method in methods if isinstance(method, ImplantMethod)]
+    if implants:
+        return evaluate_poolings(implants, tasks, trial.tasks, classes, features.progress)
+    return [evaluate_tasks(method, tasks, trial.tasks, classes, features.progress) for method in methods]

@@ -26,7 +26,7 @@ def held_out_images(described: BaseDescription, read: Callable[[str], ImageSet])
     if extra is None:
         raise ConfigError(
             f"the base held no images of {described.data_name} out and there is no split {EXTRA_SPLIT}: "
-            "train with --hold-out 100"
+            "train with `hold_out` 100"
         )
     return extra
 

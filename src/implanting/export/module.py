@@ -1,11 +1,12 @@
 """A fitted classifier as one torch module, from uint8 images to probabilities: what is exported.
 
 It is what `FewShotClassifier` computes with one part written differently: the implants of its one task are ordinary
-convolutions with their batch norm folded in, where training many tasks at once wants matrix products.
+convolutions with their batch norm folded in, where training keeps it apart and has many tasks at once.
 """
 
 import copy
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -16,7 +17,7 @@ from implanting.dense_classification import locations, scaled_cosine
 from implanting.errors import ConfigError
 from implanting.fewshot import open_set_score
 from implanting.implants import EPSILON, Implant, Implants, activate
-from implanting.networks import folded
+from implanting.networks import Embedding, folded
 
 
 class ExportedClassifier(nn.Module):
@@ -28,9 +29,11 @@ class ExportedClassifier(nn.Module):
             raise ConfigError("a classifier that flattens its maps has no score at a location: export without heat map")
         self.learned, self.heat_map = learned, heat_map
         self.shape = learned.base.map_size(learned.size, learned.size)
-        self.network = copy.deepcopy(folded(learned.base.network, learned.base.image_size)).cpu()
+        network = folded(cast(nn.Module, learned.base.network), learned.base.preprocessing.image_size)
+        self.network = cast(Embedding, copy.deepcopy(network).cpu())
         self.implants = None if learned.implants is None else ImplantConvolutions(learned.implants)
-        mean, std = (torch.tensor(values)[:, None, None] for values in vars(learned.base.normalisation).values())
+        normalisation = learned.base.preprocessing.normalisation
+        mean, std = (torch.tensor(values)[:, None, None] for values in vars(normalisation).values())
         self.scale, self.shift = nn.Buffer(1 / (255 * std)), nn.Buffer(-mean / std)
 
     def forward(self, images: Tensor) -> tuple[Tensor, ...]:
@@ -73,17 +76,17 @@ class ImplantConvolutions(nn.Module):
 
 
 def convolution_of(implant: Implant) -> nn.Conv2d:
-    """The implanted convolution of one task with its batch norm, [input, tap x output] turned to torch's order."""
+    """The implanted convolution of one task with its batch norm."""
     if implant.statistics is None:
         raise ConfigError("the implants were not trained to their end: their batch norm has no statistics; fit again")
     parts = [implant.base_weight] + ([] if implant.implant_weight is None else [implant.implant_weight])
-    weight = torch.cat(parts, dim=1)[0].detach().unflatten(1, (implant.kernel, implant.kernel, -1)).permute(3, 0, 1, 2)
+    weight = torch.cat(parts, dim=2)[0].detach()
     variance, mean, gamma, beta = (
         part.detach().flatten() for part in (*implant.statistics, implant.gamma, implant.beta)
     )
     scale = gamma * torch.rsqrt(variance + EPSILON)
-    outputs, inputs = weight.shape[:2]
-    convolution = nn.Conv2d(inputs, outputs, implant.kernel, implant.stride, implant.kernel // 2, device="meta")
+    outputs, inputs, kernel, _ = weight.shape
+    convolution = nn.Conv2d(inputs, outputs, kernel, implant.stride, kernel // 2, device="meta")
     convolution.weight = nn.Parameter((weight * scale[:, None, None, None]).contiguous(), requires_grad=False)
     convolution.bias = nn.Parameter(beta - mean * scale, requires_grad=False)
     return convolution

@@ -7,7 +7,7 @@ from implanting.fewshot.by_class_weights import base_class_method, joint_method,
 from implanting.fewshot.by_prototypes import PrototypeMethod, prototype_method
 from implanting.fewshot.calibration import UNKNOWN, Calibration, calibrate, calibration_error, open_set_score
 from implanting.fewshot.gathering import vectors_are_smaller
-from implanting.fewshot.loop import Counts, evaluate_tasks, room_for, shared
+from implanting.fewshot.loop import Counts, chunks_of, evaluate_tasks, room_for
 from implanting.fewshot.method import Method, Queries, counted, in_views, named
 from implanting.fewshot.results import Estimate, Result, mean_of
 from implanting.fewshot.tasks import Tasks, arrays_of, draw_queries, draw_tasks
@@ -27,6 +27,7 @@ __all__ = [
     "base_class_method",
     "calibrate",
     "calibration_error",
+    "chunks_of",
     "counted",
     "draw_queries",
     "draw_tasks",
@@ -39,7 +40,6 @@ __all__ = [
     "prototype_method",
     "require_class_weights",
     "room_for",
-    "shared",
     "vectors_are_smaller",
     "with_tau_from",
 ]

@@ -19,12 +19,12 @@ def evaluate_tasks(
 ) -> Result:
     """Classify every query of every task."""
     counts = Counts(len(tasks), classes)
-    for start, chunk in shared(tasks, method.tasks_at_once, progress):
+    for start, chunk in chunks_of(tasks, method.tasks_at_once, progress):
         counts.add(start, *method(chunk))
     return counts.result(str(method), tasks, config)
 
 
-def shared(tasks: Tasks, at_once: int, progress: Progress) -> Iterator[tuple[int, Tasks]]:
+def chunks_of(tasks: Tasks, at_once: int, progress: Progress) -> Iterator[tuple[int, Tasks]]:
     """This process's chunks of tasks, each with the number of its first; cut alike whatever the number of processes."""
     rank, size = group()
     at_once = room_for(at_once, tasks.size)

@@ -20,7 +20,7 @@ class Method(Protocol):
 
     @property
     def tasks_at_once(self) -> int:
-        """How many tasks of the usual size to pass in one call; of larger ones fewer (`together.room_for`)."""
+        """How many tasks of the usual size to pass in one call; of larger ones fewer (`loop.room_for`)."""
         ...
 
     def __call__(self, tasks: Tasks) -> tuple[Queries, Queries]:

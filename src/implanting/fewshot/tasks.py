@@ -119,7 +119,7 @@ def check_enough(image_set: ImageSet, config: TaskConfig) -> None:
         if (missing := shot + queries - found) > 0:
             raise DataError(
                 f"class '{name}' has {found} images; {shot}-shot with {queries} queries needs {shot + queries}: "
-                f"lower --shot or --queries, or add {missing}"
+                f"lower `shot` or `queries`, or add {missing}"
             )
 
 
@@ -130,14 +130,14 @@ def check_queries(image_set: ImageSet, config: TaskConfig) -> None:
         if found < config.queries:
             raise DataError(
                 f"base class '{name}' has {found} images that were not trained on; {config.queries} queries need "
-                f"{config.queries}: lower --queries, or train the base with --hold-out {config.queries}"
+                f"{config.queries}: lower `queries`, or train the base with `hold_out` {config.queries}"
             )
 
 
 def check_way(image_set: ImageSet, way: int) -> None:
     """There must be enough classes."""
     if way > (found := len(image_set.class_names)):
-        raise DataError(f"{way}-way tasks need {way} classes; found {found}: lower --way or add classes")
+        raise DataError(f"{way}-way tasks need {way} classes; found {found}: lower `way` or add classes")
 
 
 def counts(image_set: ImageSet) -> list[tuple[str, int]]:

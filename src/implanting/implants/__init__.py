@@ -5,8 +5,9 @@ every tensor: a user's classifier is a batch of one task.
 """
 
 from implanting.implants.activations import Activations, compute_activations, embed_together, encode
+from implanting.implants.adaptation import WEIGHT_DECAY
 from implanting.implants.by_decision import DecidedMethod
-from implanting.implants.by_implants import ImplantMethod, implant_method, tasks_together
+from implanting.implants.by_implants import ImplantMethod, evaluate_poolings, implant_method, tasks_together
 from implanting.implants.cache import DESCRIPTION
 from implanting.implants.fitting import Fitting, cross_fit_implants, fitting_of, widened
 from implanting.implants.stream import EPSILON, Implant, Implants, activate, implant_tensors, implants_from_tensors
@@ -15,6 +16,7 @@ from implanting.implants.supports import Supports
 __all__ = [
     "DESCRIPTION",
     "EPSILON",
+    "WEIGHT_DECAY",
     "Activations",
     "DecidedMethod",
     "Fitting",
@@ -27,6 +29,7 @@ __all__ = [
     "cross_fit_implants",
     "embed_together",
     "encode",
+    "evaluate_poolings",
     "fitting_of",
     "implant_method",
     "implant_tensors",

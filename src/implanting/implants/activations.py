@@ -93,7 +93,7 @@ def embed_together(
 
     def embed_rows(rows: slice) -> None:
         if falls_to_this_process(rows):
-            array[rows] = embed_batch(network, base.normalisation, images[rows]).cpu().numpy()
+            array[rows] = embed_batch(network, base.preprocessing.normalisation, images[rows]).cpu().numpy()
 
     through(network, images, embed_rows, progress, "embedding")
     wait_for_all()

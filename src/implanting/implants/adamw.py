@@ -1,9 +1,10 @@
 """AdamW (Loshchilov and Hutter 2019) for the implants of many tasks.
 
 `torch.optim.AdamW` computes the same, but using it loads PyTorch's compiler, which takes longer than fitting a
-classifier. The step itself is PyTorch's: one pass over the memory of each parameter.
+classifier.
 """
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -21,24 +22,16 @@ class AdamW:
         self.learning_rate, self.weight_decay = learning_rate, weight_decay
         self.means = [torch.zeros_like(parameter) for parameter in parameters]
         self.squares = [torch.zeros_like(parameter) for parameter in parameters]
-        self.steps = [torch.zeros((), device=parameter.device) for parameter in parameters]
+        self.steps = 0
 
     @torch.no_grad()
     def step(self, gradients: Sequence[Tensor]) -> None:
         """One step against the gradients; the weights decay by themselves, not through the gradient."""
-        torch._foreach_add_(self.steps, 1)
-        torch._fused_adamw_(
-            self.parameters,
-            list(gradients),
-            self.means,
-            self.squares,
-            [],  # of the variant "amsgrad"
-            self.steps,
-            lr=self.learning_rate,
-            beta1=BETAS[0],
-            beta2=BETAS[1],
-            weight_decay=self.weight_decay,
-            eps=EPSILON,
-            amsgrad=False,
-            maximize=False,
-        )
+        self.steps += 1
+        mean_share, square_share = (1 - beta**self.steps for beta in BETAS)  # what is known of means that began at 0
+        for parameter, gradient, mean, square in zip(self.parameters, gradients, self.means, self.squares, strict=True):
+            mean.lerp_(gradient, 1 - BETAS[0])
+            square.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
+            deviation = square.sqrt().div_(math.sqrt(square_share)).add_(EPSILON)
+            parameter.mul_(1 - self.learning_rate * self.weight_decay)
+            parameter.addcdiv_(mean, deviation, value=-self.learning_rate / mean_share)

@@ -7,14 +7,14 @@ import torch
 from torch import Generator
 
 from implanting.base import BaseNetwork
-from implanting.config import ImplantConfig, InferenceConfig
+from implanting.config import ImplantConfig, InferenceConfig, TaskConfig
 from implanting.datasets import rows_of
 from implanting.dense_classification import PrototypeClassifier, probabilities
-from implanting.fewshot import Queries, Tasks, counted, in_views, named
+from implanting.fewshot import Counts, Queries, Result, Tasks, chunks_of, counted, in_views, named
 from implanting.implants.activations import Activations
 from implanting.implants.fitting import FEWEST, Fitting, fitting_of, widened
 from implanting.implants.supports import Supports
-from implanting.runtime import Stream, generator_of
+from implanting.runtime import Progress, Stream, generator_of, silent
 
 MOST = 64
 """Tasks that are adapted together where maps are small; where they are large, `FEWEST`."""
@@ -68,6 +68,18 @@ def implant_method(
     """Implants with the fixed tau of stage 2, from the activations of all the views that are read."""
     together = tasks_together(activations, config.adapt_views)
     return ImplantMethod(activations, fitting_of(base, pooling, config), seed, together)
+
+
+def evaluate_poolings(
+    methods: Sequence[ImplantMethod], tasks: Tasks, config: TaskConfig, classes: int, progress: Progress = silent
+) -> list[Result]:
+    """Methods that differ in their pooling at test: implants are trained once per task and tested in each way."""
+    classifiers = [method.fitting.by_implants for method in methods]
+    counts = [Counts(len(tasks), classes) for _ in methods]
+    for start, chunk in chunks_of(tasks, methods[0].tasks_at_once, progress):
+        for count, answers in zip(counts, methods[0].tested(chunk, classifiers), strict=True):
+            count.add(start, *answers)
+    return [count.result(str(method), tasks, config) for count, method in zip(counts, methods, strict=True)]
 
 
 def tasks_together(activations: Activations, views: int) -> int:

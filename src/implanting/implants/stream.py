@@ -6,10 +6,10 @@ implants. In the last block of ResNet-12, with z the block's input and [ , ] the
     i_1 = swish(BN(conv3x3(z)))    i_2 = swish(BN(conv3x3([a_1, i_1])))
     i_3 = maxpool(swish(BN(conv3x3([a_2, i_2])) + BN(conv1x1(z))))    phi_wide = [a_3, i_3]
 
-Tasks are the first axis of every tensor, and nothing mixes them. A map is [task image location channel]. A convolution
-is one matrix product with all its taps side by side, then a sum of shifted maps: so it runs at the speed of the
-machine's matrix multiplication, where a convolution to 16 channels does not
-(`docs/decisions/0005-implant-convolutions.md`). Base activations are constants: no gradient is computed for them.
+Tasks are the first axis of every tensor that comes in or goes out, and nothing mixes them. On the way through, the
+implants of all tasks stand side by side as channels, so that one batch norm, activation and max-pool serves them all,
+and a convolution between implants is one convolution in groups (`docs/decisions/0012-speed-code.md`). Base activations
+are constants: no gradient is computed for them, and the convolution of each task reads them where they are, as a view.
 """
 
 import math
@@ -21,15 +21,16 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Generator, Tensor
 
-from implanting.implants.shifts import sum_of_shifts
 from implanting.implants.supports import BaseMaps, PooledMaps
-from implanting.networks import Activation, ImplantedLayer, Sizes, Tail, strided
+from implanting.networks import Activation, ImplantedLayer, Sizes, Tail
 
 EPSILON = 1e-5
 """Added to variances in batch norm, as PyTorch does."""
 
 Maps = Float[Tensor, "task image location _"]
 Statistics = tuple[Float[Tensor, "task 1 1 out"], Float[Tensor, "task 1 1 out"]]
+SideBySide = Float[Tensor, "image task_channel _ _"]
+"""Maps of all tasks, which have equally many images: the channels of the first task, then those of the second."""
 
 
 @dataclass
@@ -39,10 +40,9 @@ class Implant:
     The weights of base inputs and of implant inputs stand apart: only the second are passed a gradient on.
     """
 
-    kernel: int
     stride: int
-    base_weight: Float[Tensor, "task base_channel taps_out"]
-    implant_weight: Float[Tensor, "task implant_channel taps_out"] | None
+    base_weight: Float[Tensor, "task out base_channel kernel kernel"]
+    implant_weight: Float[Tensor, "task out implant_channel kernel kernel"] | None
     gamma: Float[Tensor, "task 1 1 out"]
     beta: Float[Tensor, "task 1 1 out"]
     statistics: Statistics | None = None
@@ -53,27 +53,31 @@ class Implant:
         weights = [self.base_weight, self.implant_weight, self.gamma, self.beta]
         return [weight for weight in weights if weight is not None]
 
-    def convolve(self, base: Maps, implant: Maps | None, size: tuple[int, int]) -> PooledMaps:
-        """The convolution of [base, implant], as one product and a sum of shifts."""
-        spread = base.flatten(1, 2) @ self.base_weight
-        if self.implant_weight is not None and implant is not None:
-            spread = torch.baddbmm(spread, implant.flatten(1, 2), self.implant_weight)
-        return sum_of_shifts(spread.unflatten(1, base.shape[1:3]), size, self.kernel, self.stride)
+    def convolve(self, base: Maps, below: SideBySide | None, size: tuple[int, int]) -> SideBySide:
+        """The convolution of the base map and of the implant below, for all tasks side by side."""
+        grids = base.unflatten(2, size).permute(0, 1, 4, 2, 3)
+        tasks = zip(grids, self.base_weight, strict=True)
+        maps = torch.cat([self._convolve(grid, weight) for grid, weight in tasks], dim=1)
+        if self.implant_weight is None or below is None:
+            return maps
+        return maps + self._convolve(below, self.implant_weight.flatten(0, 1), groups=len(base))
 
-    def normalise(self, maps: Maps) -> Maps:
+    def _convolve(self, maps: Tensor, weight: Tensor, groups: int = 1) -> Tensor:
+        return F.conv2d(maps, weight, stride=self.stride, padding=weight.shape[-1] // 2, groups=groups)
+
+    def normalise(self, maps: SideBySide) -> SideBySide:
         """Batch norm, with the statistics of these images unless they were fixed before."""
-        variance, mean = self.statistics or statistics_of(maps)
-        return (maps - mean) * (torch.rsqrt(variance + EPSILON) * self.gamma) + self.beta
+        gamma, beta = self.gamma.flatten(), self.beta.flatten()
+        if self.statistics is None:
+            return F.batch_norm(maps, None, None, gamma, beta, training=True, eps=EPSILON)
+        variance, mean = (part.flatten() for part in self.statistics)
+        return F.batch_norm(maps, mean, variance, gamma, beta, eps=EPSILON)
 
-    def fix_and_normalise(self, maps: Maps) -> Maps:
+    def fix_and_normalise(self, maps: SideBySide) -> SideBySide:
         """Batch norm with the statistics of these images, which serve from now on."""
-        self.statistics = statistics_of(maps)
+        variance, mean = torch.var_mean(maps, dim=(0, 2, 3), correction=0)
+        self.statistics = variance.view_as(self.gamma), mean.view_as(self.gamma)
         return self.normalise(maps)
-
-
-def statistics_of(maps: Maps) -> Statistics:
-    """Variance and mean of each channel over the images and locations of each task."""
-    return torch.var_mean(maps, dim=(1, 2), correction=0, keepdim=True)
 
 
 @dataclass
@@ -97,34 +101,25 @@ class Implants:
         """Keep the batch-norm statistics of these images for all later calls; gives what the images become."""
         return self._stream(base_maps, Implant.fix_and_normalise)
 
-    def _stream(self, base_maps: BaseMaps, normalise: Callable[[Implant, Maps], Maps]) -> PooledMaps:
-        outputs: BaseMaps = []
+    def _stream(self, base_maps: BaseMaps, normalise: Callable[[Implant, SideBySide], SideBySide]) -> PooledMaps:
+        outputs: list[SideBySide] = []
         for layer, implant in zip(self.tail.layers, self.layers, strict=True):
-            size = self.sizes[layer.reads]
             below = None if layer.below is None else outputs[layer.below]
-            maps = normalise(implant, implant.convolve(base_maps[layer.reads], below, size))
+            maps = normalise(implant, implant.convolve(base_maps[layer.reads], below, self.sizes[layer.reads]))
             if layer.adds is not None:
                 maps = maps + outputs[layer.adds]
-            outputs.append(max_pool(activate(maps, layer.activation), strided(size, layer.stride), layer.pool))
-        return outputs[-1]
+            maps = activate(maps, layer.activation)
+            outputs.append(maps if layer.pool == 1 else F.max_pool2d(maps, layer.pool))
+        return outputs[-1].unflatten(1, (len(base_maps[0]), -1)).permute(1, 0, 3, 4, 2).flatten(2, 3)
 
 
-def activate(maps: Maps, name: Activation | None) -> Maps:
+def activate(maps: Tensor, name: Activation | None) -> Tensor:
     """Swish, ReLU, ReLU6 or nothing."""
     if name == "swish":
         return F.silu(maps)
     if name == "relu6":
         return F.relu6(maps)
     return F.relu(maps) if name == "relu" else maps
-
-
-def max_pool(maps: Maps, size: tuple[int, int], side: int) -> PooledMaps:
-    """Max-pool of side x side locations that rounds down."""
-    if side == 1:
-        return maps
-    rows, columns = (length // side for length in size)
-    grid = maps.unflatten(2, size)[:, :, : side * rows, : side * columns]
-    return grid.unflatten(3, (columns, side)).unflatten(2, (rows, side)).amax((3, 5)).flatten(2, 3)
 
 
 def new_implants(tail: Tail, sizes: Sizes, channels: int, generators: list[Generator]) -> Implants:
@@ -136,10 +131,9 @@ def new_implants(tail: Tail, sizes: Sizes, channels: int, generators: list[Gener
         drawn = [torch.randn(layer.channels + below, taps * channels, generator=one) for one in generators]
         base_weight, implant_weight = (torch.stack(drawn) * deviation).split([layer.channels, below], dim=1)
         return Implant(
-            kernel=layer.kernel,
             stride=layer.stride,
-            base_weight=base_weight.contiguous(),
-            implant_weight=implant_weight.contiguous() if below else None,
+            base_weight=kernels_of(base_weight, layer.kernel),
+            implant_weight=kernels_of(implant_weight, layer.kernel) if below else None,
             gamma=torch.ones(tasks, 1, 1, channels),
             beta=torch.zeros(tasks, 1, 1, channels),
         )
@@ -147,12 +141,27 @@ def new_implants(tail: Tail, sizes: Sizes, channels: int, generators: list[Gener
     return Implants(tail, sizes, [implant(layer) for layer in tail.layers])
 
 
+def kernels_of(
+    weight: Float[Tensor, "task channel taps_out"], kernel: int
+) -> Float[Tensor, "task out channel {kernel} {kernel}"]:
+    """Weights as they are drawn and as files hold them, in torch's order; in memory the channels are the last axis."""
+    return weight.unflatten(2, (kernel, kernel, -1)).permute(0, 4, 2, 3, 1).contiguous().permute(0, 1, 4, 2, 3)
+
+
+def weights_of(
+    kernels: Float[Tensor, "task out channel kernel kernel"],
+) -> Float[Tensor, "task channel taps_out"]:
+    """The inverse of `kernels_of`."""
+    return kernels.permute(0, 2, 3, 4, 1).flatten(2)
+
+
 def implant_tensors(implants: Implants) -> dict[str, Tensor]:
     """Trained implants, a tensor a name: `2.gamma`."""
     tensors: dict[str, Tensor] = {}
     for number, implant in enumerate(implants.layers):
         variance, mean = implant.statistics or (None, None)
-        parts = {"base_weight": implant.base_weight, "implant_weight": implant.implant_weight}
+        between = None if implant.implant_weight is None else weights_of(implant.implant_weight)
+        parts = {"base_weight": weights_of(implant.base_weight), "implant_weight": between}
         parts |= {"gamma": implant.gamma, "beta": implant.beta, "variance": variance, "mean": mean}
         tensors |= {f"{number}.{name}": value for name, value in parts.items() if value is not None}
     return tensors
@@ -160,19 +169,19 @@ def implant_tensors(implants: Implants) -> dict[str, Tensor]:
 
 def implants_from_tensors(tail: Tail, sizes: Sizes, tensors: Mapping[str, Tensor]) -> Implants:
     """The inverse of `implant_tensors`."""
-    layers = [
-        Implant(
-            kernel=layer.kernel,
+
+    def implant(number: int, layer: ImplantedLayer) -> Implant:
+        between = tensors.get(f"{number}.implant_weight")
+        return Implant(
             stride=layer.stride,
-            base_weight=tensors[f"{number}.base_weight"],
-            implant_weight=tensors.get(f"{number}.implant_weight"),
+            base_weight=kernels_of(tensors[f"{number}.base_weight"], layer.kernel),
+            implant_weight=None if between is None else kernels_of(between, layer.kernel),
             gamma=tensors[f"{number}.gamma"],
             beta=tensors[f"{number}.beta"],
             statistics=(tensors[f"{number}.variance"], tensors[f"{number}.mean"]),
         )
-        for number, layer in enumerate(tail.layers)
-    ]
-    return Implants(tail, sizes, layers)
+
+    return Implants(tail, sizes, [implant(number, layer) for number, layer in enumerate(tail.layers)])
 
 
 def joined(parts: Sequence[Implants]) -> Implants:

@@ -8,13 +8,15 @@ from implanting.networks.efficientnet import EfficientNetLite0, build_lite0, ren
 from implanting.networks.folding import device_of, folded
 from implanting.networks.own_module import ImplantedModule, ModuleNetwork
 from implanting.networks.packing import packed
+from implanting.networks.phi import Embedding
 from implanting.networks.resnet12 import NETWORKS, Network, build_network
-from implanting.networks.tail import Activation, ImplantedLayer, Sizes, Tail, strided
+from implanting.networks.tail import Activation, ImplantedLayer, Sizes, Tail
 
 __all__ = [
     "NETWORKS",
     "Activation",
     "EfficientNetLite0",
+    "Embedding",
     "ImplantedLayer",
     "ImplantedModule",
     "ModuleNetwork",
@@ -27,5 +29,4 @@ __all__ = [
     "folded",
     "packed",
     "renamed",
-    "strided",
 ]

@@ -5,13 +5,8 @@ variances, and a convolution of stride 2 pads as "SAME" does, on an even map one
 Phi is the published map with each channel divided by the root of its mean, since prototypes of roots were better on
 photos (`docs/lab-log.md`): a few strong channels no longer outweigh all others in the cosine.
 
-Implants stand beside the last blocks and the 1x1 head. In a block with input x (channels c), a_1 the expanded and a_2
-the depthwise-filtered activation, all of them read by ordinary convolutions, also beside the depthwise one
-(`docs/decisions/0006-implants-beside-other-layers.md`):
-
-    i_1 = relu6(BN(conv1x1([x, i_0])))    i_2 = relu6(BN(conv kxk([a_1, i_1])))    i_3 = BN(conv1x1([a_2, i_2])) + i_0
-
-where i_0 is the implant of the block before, if that is implanted, and is added where the block is residual.
+Implants stand beside the 1x1 head alone: beside the last block too they cost thirteen times as much for a gain that
+could not be told apart (`docs/lab-log.md`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +17,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from implanting.errors import ConfigError, ImageTooSmall
+from implanting.errors import ImageTooSmall
 from implanting.networks.tail import ImplantedLayer, Tail
 
 EPSILON = 1e-3
@@ -94,7 +89,6 @@ class Convolution(nn.Module):
         self.conv = kind(channels_in, channels_out, kernel, stride, padding, groups=groups, bias=False)
         self.norm = nn.BatchNorm2d(channels_out, eps=EPSILON)
         self.activation = nn.Identity() if linear else nn.ReLU6()
-        self.kernel, self.stride, self.linear = kernel, stride, linear
 
     def forward(self, x: Images) -> Tensor:
         return cast(Tensor, self.activation(self.norm(self.conv(x))))
@@ -111,29 +105,22 @@ class InvertedBlock(nn.Module):
         self.project = Convolution(inner, stage.channels, linear=True)
         self.residual = stride == 1 and channels_in == stage.channels
 
-    def activations(self, x: Images) -> list[Tensor]:
-        """What its convolutions read in turn (x, a_1, a_2), and its output."""
-        a1 = self.expand(x) if self.expand is not None else x
-        a2 = self.depthwise(a1)
-        output = self.project(a2)
-        return [x, a1, a2, x + output if self.residual else output]
-
     def forward(self, x: Images) -> Tensor:
-        return self.activations(x)[-1]
+        output = self.project(self.depthwise(self.expand(x) if self.expand is not None else x))
+        return x + output if self.residual else output
 
 
 class EfficientNetLite0(nn.Module):
     """phi: images to feature maps of 1280 channels, 7x7 at 224 px."""
 
-    def __init__(self, implanted_blocks: int) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.dim = DIM
         self.numbers_per_pixel = STAGES[1].expansion * STAGES[0].channels / 4
         """Of the largest map, for each pixel of an image: the second block's expansion, at half the image's sides."""
-        self.beside_weights = repr(WEAK)
-        """What else decides what it computes: phi is not the published map."""
-        self.bears_threads = True
-        """Whether several threads may call it at once."""
+        self.identity_text = repr(WEAK)
+        """phi is not the published map."""
+        self.thread_safe = True
         self.stem = Convolution(3, STEM, 3, 2)
         blocks, channels = [], STEM
         for stage in STAGES:
@@ -142,47 +129,35 @@ class EfficientNetLite0(nn.Module):
                 channels = stage.channels
         self.blocks = nn.ModuleList(blocks)
         self.head = Convolution(channels, DIM)
-        self.implant_in(implanted_blocks)
-
-    def implant_in(self, blocks: int) -> None:
-        """Choose how many of the last blocks are implanted, besides the head."""
-        most = len(self.blocks) - 1  # the first block has no expansion
-        if not 0 <= blocks <= most:
-            raise ConfigError(
-                f"implants in the last {blocks} blocks: EfficientNet-Lite0 has 0 to {most} that take them"
-            )
-        self.implanted_blocks = blocks
-        self.tail = tail_of(
-            [cast(InvertedBlock, block) for block in self.blocks[len(self.blocks) - blocks :]], self.head
-        )
+        self.tail = Tail((ImplantedLayer(0, channels, 1, activation="relu6"),))
 
     def forward(self, x: Images) -> Float[Tensor, "image dim out_height out_width"]:
         return rooted(self.published(x))
 
     def published(self, x: Images) -> Float[Tensor, "image dim out_height out_width"]:
         """The map as it was trained to be, whose mean ImageNet's classifier reads."""
+        return self.head(self.before_head(x))
+
+    def before_head(self, x: Images) -> Tensor:
+        """The map that the head reads, and the implants beside it."""
         x = self.stem(x)
         for block in self.blocks:
             x = block(x)
-        return self.head(x)
+        return x
 
     def activations(
         self, x: Images
     ) -> tuple[list[Float[Tensor, "image _ _ _"]], Float[Tensor, "image dim out_height out_width"]]:
         """The maps that the tail's layers read, and phi."""
-        x, maps = self.stem(x), []
-        for number, block in enumerate(self.blocks):
-            *read, x = cast(InvertedBlock, block).activations(x)
-            if number >= len(self.blocks) - self.implanted_blocks:
-                maps += read
-        return [*maps, x], rooted(self.head(x))
+        read = self.before_head(x)
+        return [read], rooted(self.head(read))
 
     def map_size(self, height: int, width: int) -> tuple[int, int]:
         """The locations (rows, columns) that an image of this size gives."""
         if min(height, width) < SHRINK:
             raise ImageTooSmall(
                 f"an image of {width} x {height} px is smaller than the {SHRINK} x {SHRINK} px of one location: "
-                f"set --image-size {SHRINK} or more"
+                f"set `image_size` {SHRINK} or more"
             )
         return -(-height // SHRINK), -(-width // SHRINK)
 
@@ -190,30 +165,6 @@ class EfficientNetLite0(nn.Module):
 def rooted(maps: Images) -> Images:
     """Each channel over the root of its mean over the image, so that the mean of what is left is that root."""
     return maps * torch.rsqrt(maps.mean((2, 3), keepdim=True) + WEAK)
-
-
-def tail_of(blocks: list[InvertedBlock], head: Convolution) -> Tail:
-    """The implanted layers of some blocks, three a block, and the head: layer l reads base map l and implant l - 1."""
-
-    def implanted(number: int, part: Convolution, adds: int | None = None) -> ImplantedLayer:
-        return ImplantedLayer(
-            reads=number,
-            channels=part.conv.in_channels,
-            kernel=part.kernel,
-            stride=part.stride,
-            below=number - 1 if number else None,
-            adds=adds,
-            activation=None if part.linear else "relu6",
-        )
-
-    layers: list[ImplantedLayer] = []
-    for block in blocks:
-        first = len(layers)
-        before = first - 1 if block.residual and first else None  # the implant of the block's input
-        layers.append(implanted(first, cast(Convolution, block.expand)))
-        layers.append(implanted(first + 1, block.depthwise))
-        layers.append(implanted(first + 2, block.project, adds=before))
-    return Tail((*layers, implanted(len(layers), head)))
 
 
 RENAMED = {
@@ -244,9 +195,9 @@ def renamed(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return weights
 
 
-def build_lite0(weights: Mapping[str, Tensor], implanted_blocks: int) -> EfficientNetLite0:
+def build_lite0(weights: Mapping[str, Tensor]) -> EfficientNetLite0:
     """The network with these weights, and nothing else initialised on the way."""
     with torch.device("meta"):
-        network = EfficientNetLite0(implanted_blocks)
+        network = EfficientNetLite0()
     network.load_state_dict(weights, assign=True)
     return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload] # torch's stubs lack it

@@ -16,6 +16,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from implanting.errors import ConfigError, ImageTooSmall, ImplantingError
+from implanting.networks.folding import watched
 from implanting.networks.tail import Activation, ImplantedLayer, Tail, check_fit
 
 Images = Float[Tensor, "image channel height width"]
@@ -55,16 +56,21 @@ class ModuleNetwork(nn.Module):
         self.captured: list[nn.Module] = []
         self.tail: Tail | None = None
         self.known_sizes: dict[tuple[int, int], tuple[int, int]] = {}
-        with counted_outputs(module) as numbers:
+        numbers: list[int] = []
+
+        def count(_layer: nn.Module, _inputs: Any, output: Any) -> None:
+            numbers.append(output.numel() if isinstance(output, Tensor) else 0)
+
+        with watched(module.modules(), count):
             self.dim = self.probe(*image_size).shape[1]
         self.numbers_per_pixel = max(3.0, max(numbers, default=0) / math.prod(image_size))
         """Of the largest map, for each pixel of an image."""
-        self.bears_threads = False
-        """Whether several threads may call it at once: who knows."""
+        self.thread_safe = False
+        """Nobody knows, so it is not assumed."""
 
     @property
-    def beside_weights(self) -> str:
-        """What else decides what it computes: the same weights may serve other modules."""
+    def identity_text(self) -> str:
+        """The module's layers: the same weights may serve another one."""
         return repr(self)
 
     @torch.inference_mode()
@@ -153,34 +159,13 @@ def captured_inputs(modules: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
     """What these modules read while the block runs, in their order."""
     inputs: list[Tensor] = [torch.empty(0)] * len(modules)
 
-    def keep(number: int) -> Any:
-        def hook(_module: nn.Module, arguments: tuple[Tensor, ...]) -> None:
-            inputs[number] = arguments[0]
+    def keep(module: nn.Module, read: tuple[Tensor, ...], _output: Any) -> None:
+        for number, one in enumerate(modules):
+            if one is module:
+                inputs[number] = read[0]
 
-        return hook
-
-    handles = [module.register_forward_pre_hook(keep(number)) for number, module in enumerate(modules)]
-    try:
+    with watched(modules, keep):
         yield inputs
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-@contextmanager
-def counted_outputs(module: nn.Module) -> Iterator[list[int]]:
-    """How many numbers each layer gives while the block runs."""
-    numbers: list[int] = []
-
-    def note(_layer: nn.Module, _inputs: Any, output: Any) -> None:
-        numbers.append(output.numel() if isinstance(output, Tensor) else 0)
-
-    handles = [layer.register_forward_hook(note) for layer in module.modules()]
-    try:
-        yield numbers
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def as_map(output: Any, height: int, width: int, prefix_tokens: int) -> Float[Tensor, "image dim rows columns"]:

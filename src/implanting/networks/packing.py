@@ -3,10 +3,11 @@
 oneDNN, which torch uses, can compute a convolution and its activation in one pass over the map, and wants weights in an
 order of its own. Called as usual it gets neither: torch puts weights in order at every call, passes over the map again
 for the activation, and with one thread leaves 1x1 convolutions of few images to slower code. Here weights are put in
-order once, and the activation is handed over. 3x3 convolutions of many channels go by Winograd's algorithm.
+order once, and the activation is handed over.
 
 Which activation follows which convolution is seen by running the network once, and the copy must give what the network
-gave, all as with batch norm (`folding.py`). Without oneDNN, and on other devices, the network is used as it is.
+gave, all as with batch norm (`folding.py`). Without oneDNN, on other devices, and where torch's private calls, tried on
+that image, are not what they were, the network is used as it is.
 """
 
 import copy
@@ -20,37 +21,31 @@ from torch import Tensor, nn
 
 from implanting.networks.efficientnet import SameConvolution
 from implanting.networks.folding import Frozen, observed, replace, same_maps, trial_image
-from implanting.networks.winograd import convolve, transformed
-
-WINOGRAD_CHANNELS, WINOGRAD_TILES = 128, 64
-"""Channels in and out, and 2x2 squares of output, from which on Winograd's algorithm is the faster one (measured)."""
 
 Maps = Float[Tensor, "image channel height width"]
 
 
 class Activation(NamedTuple):
-    """An activation as oneDNN knows it, and as torch does."""
+    """An activation as oneDNN knows it."""
 
     name: str = "none"
     numbers: tuple[float, ...] = ()
-    function: Callable[..., Tensor] | None = None
 
 
 ACTIVATIONS: dict[type[nn.Module], Activation] = {
-    nn.ReLU: Activation("relu", (), F.relu),
-    nn.ReLU6: Activation("hardtanh", (0.0, 6.0), F.relu6),
-    nn.SiLU: Activation("swish", (), F.silu),
+    nn.ReLU: Activation("relu"),
+    nn.ReLU6: Activation("hardtanh", (0.0, 6.0)),
+    nn.SiLU: Activation("swish"),
 }
+
+CHANGED = AttributeError, TypeError, RuntimeError
+"""What a private call of torch raises where it is gone, takes other arguments than it did, or is not there for this
+processor (NotImplementedError is a RuntimeError)."""
 
 
 def available() -> bool:
-    """Whether this torch has oneDNN and its call of a convolution with an activation, and they are not switched off."""
-    return (
-        torch.backends.mkldnn.is_available()
-        and bool(torch.backends.mkldnn.enabled)
-        and hasattr(torch.ops.mkldnn, "_convolution_pointwise")
-        and hasattr(torch.ops.mkldnn, "_reorder_convolution_weight")
-    )
+    """Whether this torch has oneDNN, and it is not switched off."""
+    return torch.backends.mkldnn.is_available() and bool(torch.backends.mkldnn.enabled)
 
 
 @torch.no_grad()
@@ -70,7 +65,10 @@ def packed(network: Frozen, image_size: tuple[int, int]) -> Frozen:
             replace(quick, after, nn.Identity())
     for name, activation in activations.items():
         take_over(cast(nn.Conv2d, quick.get_submodule(name)), activation)
-    return quick if same_maps(quick, image, expected) else network
+    try:
+        return quick if same_maps(quick, image, expected) else network
+    except CHANGED:  # the network itself has just taken this image: it is packing that fails
+        return network
 
 
 def packable(module: nn.Module) -> bool:
@@ -90,8 +88,6 @@ def take_over(convolution: nn.Conv2d, activation: Activation) -> None:
     way: Callable[[Tensor], Tensor]
     if isinstance(convolution, SameConvolution):
         way = SamePacked(convolution, activation)
-    elif winograd_can(convolution):
-        way = WinogradOrPacked(convolution, activation)
     else:
         way = packed_convolution(convolution, activation)
     convolution.forward = way  # type: ignore[method-assign, assignment] # that is what is meant
@@ -149,26 +145,3 @@ class SamePacked:
             geometry = Geometry((bottom, right), one.stride, one.dilation, one.groups)
             self.ways[padding] = Packed(weight, self.bias, geometry, self.activation)
         return self.ways[padding](x)
-
-
-class WinogradOrPacked:
-    """A 3x3 convolution of many channels: by Winograd's algorithm, unless the map is so small that it does not pay."""
-
-    def __init__(self, convolution: nn.Conv2d, activation: Activation) -> None:
-        self.packed = packed_convolution(convolution, activation)
-        self.weight, self.bias = transformed(convolution.weight.detach(), convolution.bias)
-        self.function = activation.function
-
-    def __call__(self, x: Maps) -> Tensor:
-        count, _, height, width = x.shape
-        if count * -(-height // 2) * -(-width // 2) < WINOGRAD_TILES:
-            return self.packed(x)
-        result = convolve(x, self.weight, self.bias)
-        return self.function(result, inplace=True) if self.function else result
-
-
-def winograd_can(convolution: nn.Conv2d) -> bool:
-    """Whether the algorithm serves it, and is likely to be faster."""
-    ordinary = convolution.kernel_size == (3, 3) and convolution.padding == (1, 1) and convolution.groups == 1
-    steps = convolution.stride == convolution.dilation == (1, 1)
-    return ordinary and steps and min(convolution.in_channels, convolution.out_channels) >= WINOGRAD_CHANNELS

@@ -99,17 +99,18 @@ class Network(nn.Module):
         self.dim = dim
         self.numbers_per_pixel = blocks[0].conv1.out_channels
         """Of the largest map, which is the first block's, for each pixel of an image."""
-        self.beside_weights = ""
-        """What else decides what it computes, for its fingerprint: nothing."""
-        self.bears_threads = True
-        """Whether several threads may call it at once."""
+        self.identity_text = ""
+        self.thread_safe = True
         self.tail = blocks[-1].tail()
 
     def forward(
-        self, x: Float[Tensor, "image channel height width"], leave: int | None = None
+        self, x: Float[Tensor, "image channel height width"]
     ) -> Float[Tensor, "image dim out_height out_width"]:
-        """phi, or the map before block `leave`, where it is left."""
-        for block in self.blocks[:leave]:
+        return self.blocks[-1](self.before_last(x))
+
+    def before_last(self, x: Float[Tensor, "image channel height width"]) -> Tensor:
+        """The map that the last block reads, and the implants beside it."""
+        for block in self.blocks[:-1]:
             x = block(x)
         return x
 
@@ -117,7 +118,7 @@ class Network(nn.Module):
         self, x: Float[Tensor, "image channel height width"]
     ) -> tuple[list[Float[Tensor, "image _ map_height map_width"]], Float[Tensor, "image dim out_height out_width"]]:
         """The maps that the last block's convolutions read (its input z, then a_1, a_2, ...), and phi."""
-        z = self(x, leave=-1)
+        z = self.before_last(x)
         *activations, phi = cast(ResidualBlock | PlainBlock, self.blocks[-1]).activations(z)
         return [z, *activations], phi
 
@@ -127,7 +128,7 @@ class Network(nn.Module):
         if min(height, width) < shrink:
             raise ImageTooSmall(
                 f"an image of {width} x {height} px leaves no location after {len(self.blocks)} poolings: "
-                f"at least {shrink} x {shrink} px are needed; set --image-size {shrink} or more"
+                f"at least {shrink} x {shrink} px are needed; set `image_size` {shrink} or more"
             )
         return height // shrink, width // shrink
 

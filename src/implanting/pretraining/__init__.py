@@ -5,26 +5,31 @@ implants.
 """
 
 from implanting.pretraining.batches import batch
+from implanting.pretraining.events import Event, Finished, Started, Stepped, Stopped
 from implanting.pretraining.optimisation import MOMENTUM
+from implanting.pretraining.preparation import Output, prepare
 from implanting.pretraining.recipes import RECIPES, RecipeName
-from implanting.pretraining.run import FREE, Run, check_output, check_same, prepare
-from implanting.pretraining.training import pretrain, train_step
+from implanting.pretraining.resuming import FREE, check_same
+from implanting.pretraining.run import Run
+from implanting.pretraining.training import pretrain
 from implanting.pretraining.training_log import TrainingLog, plot_training
-from implanting.pretraining.validation import why_no_validation
 
 __all__ = [
     "FREE",
     "MOMENTUM",
     "RECIPES",
+    "Event",
+    "Finished",
+    "Output",
     "RecipeName",
     "Run",
+    "Started",
+    "Stepped",
+    "Stopped",
     "TrainingLog",
     "batch",
-    "check_output",
     "check_same",
     "plot_training",
     "prepare",
     "pretrain",
-    "train_step",
-    "why_no_validation",
 ]

@@ -5,6 +5,7 @@ and its augmentation is drawn from a generator of its own, so that any step can 
 """
 
 from functools import lru_cache
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Int, UInt8
@@ -32,11 +33,18 @@ def batch_indices(step: int, batch_size: int, images: int, seed: int) -> Int[Ten
     return torch.cat(parts)
 
 
-def batch(
-    image_set: ImageSet, config: AugmentConfig, batch_size: int, seed: int, step: int
-) -> tuple[UInt8[Tensor, "image height width 3"], Int[Tensor, " image"]]:
-    """The augmented images of a step and their labels."""
+class Batch(NamedTuple):
+    """What one step sees."""
+
+    images: UInt8[Tensor, "image height width 3"]
+    """Augmented."""
+    labels: Int[Tensor, " image"]
+    indices: Int[Tensor, " image"]
+    """Which of the base images they are."""
+
+
+def batch(image_set: ImageSet, config: AugmentConfig, batch_size: int, seed: int, step: int) -> Batch:
+    """The batch of a step."""
     indices = batch_indices(step, batch_size, len(image_set), seed)
-    return augment(image_set.images[indices], config, generator_of(seed, Stream.AUGMENTATION, step)), image_set.labels[
-        indices
-    ]
+    images = augment(image_set.images[indices], config, generator_of(seed, Stream.AUGMENTATION, step))
+    return Batch(images, image_set.labels[indices], indices)

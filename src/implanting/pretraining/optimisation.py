@@ -29,9 +29,7 @@ def schedule(config: PretrainConfig, progress: float) -> float:
         if progress < config.warmup:
             return config.learning_rate * progress / config.warmup
         return config.learning_rate * 0.5 * (1 + math.cos(math.pi * (progress - config.warmup) / (1 - config.warmup)))
-    if config.schedule == "steps":
-        return config.learning_rate * [factor for start, factor in STEPS if progress >= start][-1]
-    return config.learning_rate
+    return config.learning_rate * [factor for start, factor in STEPS if progress >= start][-1]
 
 
 def build_optimizer(config: PretrainConfig, model: nn.Module) -> torch.optim.Optimizer:

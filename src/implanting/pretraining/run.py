@@ -1,29 +1,29 @@
-"""A run of stage 1: what is trained, on what, how far it is, and how it is saved and taken up again.
+"""A run of stage 1: what is trained, on what, and all that changes it, from a step to its checkpoint.
 
 The checkpoint of an unfinished run is a base network like any other, with the optimiser's tensors beside it.
 """
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
-from implanting.base import BaseDescription, build, load_base, load_weights, read_base, save_base
-from implanting.config import PretrainConfig, flat
-from implanting.datasets import ImageSet, check_disjoint
-from implanting.dense_classification import CosineClassifier
-from implanting.errors import ConfigError
-from implanting.images import Normalisation
+from implanting.base import BaseDescription, BaseNetwork, TrainingFacts, Validation, load_weights, save_base
+from implanting.config import PretrainConfig
+from implanting.datasets import ImageSet
+from implanting.dense_classification import CosineClassifier, classification_loss, probabilities
 from implanting.networks import Network
-from implanting.pretraining.optimisation import build_optimizer, load_optimizer, optimizer_tensors, total_steps
-from implanting.pretraining.teacher import soft_labels
-from implanting.pretraining.validation import FewShotTest, few_shot_test
-from implanting.runtime import Progress, check_destination, from_rank_zero, rank, silent, world_size
-from implanting.version import __version__
+from implanting.pretraining.augment import shrink
+from implanting.pretraining.batches import batch
+from implanting.pretraining.optimisation import load_optimizer, optimizer_tensors, schedule
+from implanting.pretraining.teacher import targets
+from implanting.pretraining.validation import FewShotTest
+from implanting.runtime import rank, share, world_size
 
 
 class StageOne(nn.Module):
@@ -39,6 +39,11 @@ class StageOne(nn.Module):
         with torch.autocast(images.device.type, enabled=False):  # cosines times a tau of 100 need single precision
             return self.classifier(maps.float())
 
+    @property
+    def tau(self) -> float:
+        """The scale of the cosine as it stands."""
+        return self.classifier.tau.item()
+
 
 @dataclass
 class Run:
@@ -48,150 +53,125 @@ class Run:
     images: ImageSet
     validation: FewShotTest | None
     description: BaseDescription
+    """Of the base network at step 0."""
     model: StageOne
     optimizer: torch.optim.Optimizer
     device: torch.device
     steps: int
     soft: Float[Tensor, "image base_class"] | None = None
     """What the teacher says of each image, where there is one."""
+    unvalidated: str | None = None
+    """Why the validation classes that were given cannot serve as such."""
     step: int = 0
     seconds: float = 0.0
-    figures: dict[str, float] = field(default_factory=dict)
-    validations: list[dict[str, Any]] = field(default_factory=list)
-    calibration: dict[str, Any] | None = None
+    loss: float | None = None
+    """Loss, accuracy and tau as they were last averaged over a few steps."""
+    accuracy: float | None = None
+    tau: float | None = None
+    validations: list[Validation] = field(default_factory=list)
+    calibration: Mapping[str, Any] | None = None
     """How sure the finished network may be, from validation classes."""
 
     @property
-    def uncalibrated(self) -> bool:
-        """Whether validation classes could still tell how sure the finished network may be."""
-        return self.step == self.steps and self.calibration is None and self.validation is not None
+    def finished(self) -> bool:
+        """Whether all steps are done."""
+        return self.step == self.steps
+
+    def train_step(self, model: nn.Module) -> Float[Tensor, " 2"]:
+        """One step of gradient descent on the next batch; gives its loss and accuracy."""
+        drawn = batch(self.images, self.config.augment, self.config.batch_size, self.config.seed, self.step)
+        learned = drawn.labels
+        if self.soft is not None:
+            learned = targets(drawn.labels, self.soft[drawn.indices], self.config.teacher_share)
+        part = share(len(drawn.labels))
+        images, labels, learned = (values[part].to(self.device) for values in (drawn.images, drawn.labels, learned))
+        half = self.device.type == "cuda" and torch.cuda.is_bf16_supported()
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=half):
+            scores = model(self.inputs(images))
+        loss = classification_loss(scores, learned)
+        self._descend(loss)
+        right = probabilities(scores.detach()).argmax(-1) == labels
+        return torch.stack([loss.detach(), right.float().mean()])
+
+    def inputs(self, images: UInt8[Tensor, "image height width 3"]) -> Float[Tensor, "image 3 _ _"]:
+        """Normalised images, shrunken in the first part of training where the configuration says so."""
+        normalised = self.description.normalisation(images)
+        size, shrunken = self.config.shrink_size, self.step < self.config.shrink_share * self.steps
+        return shrink(normalised, size) if size is not None and shrunken else normalised
+
+    def _descend(self, loss: Float[Tensor, ""]) -> None:
+        for group in self.optimizer.param_groups:
+            group["lr"] = schedule(self.config, (self.step + 0.5) / self.steps)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        self.step += 1
+
+    def note(self, loss: float, accuracy: float, seconds: float) -> None:
+        """Take the averages over a few steps, and the seconds since training began."""
+        self.loss, self.accuracy, self.tau, self.seconds = loss, accuracy, self.model.tau, seconds
+
+    def validate(self) -> Validation | None:
+        """Where a test on the validation classes is due, test the network as it stands and note the result."""
+        if self.validation is None or not self._validation_due():
+            return None
+        result = self.validation(self.model.network, self.model.tau)
+        self.validations.append(Validation(self.step, **result.row()))
+        return self.validations[-1]
+
+    def _validation_due(self) -> bool:
+        """Whether this step ends training or has brought the next `validate_every` epochs; the same on all ranks."""
+        if self.finished:
+            return True
+        interval = self.config.validate_every * len(self.images) / self.config.batch_size
+        return interval > 0 and self.step // interval > (self.step - 1) // interval
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is left to do: all steps are done, and validation classes told how sure it may be."""
+        return self.finished and (self.calibration is not None or self.validation is None)
+
+    def calibrate(self) -> None:
+        """Where training has ended, let validation classes tell how sure the network may be."""
+        if self.finished and not self.complete and self.validation is not None:
+            self.calibration = self.validation.calibration(self.model.network, self.model.tau).document()
+
+    def facts(self) -> TrainingFacts:
+        """How far it is, and what it gave so far."""
+        return TrainingFacts(
+            step=self.step,
+            steps=self.steps,
+            seconds=self.seconds,
+            device=str(self.device),
+            images_per_second=self.step * self.config.batch_size / max(self.seconds, 1e-9),
+            processes=world_size(),
+            threads=torch.get_num_threads(),
+            loss=self.loss,
+            accuracy=self.accuracy,
+            tau=self.tau,
+            validation=tuple(self.validations),
+            calibration=self.calibration,
+        )
+
+    def base(self) -> BaseNetwork:
+        """The base network as it stands."""
+        return BaseNetwork.from_training(self.model.network, self.model.classifier, self.describe())
 
     def describe(self) -> BaseDescription:
         """The description of the base network as it stands."""
-        finished = self.step == self.steps
-        training: dict[str, Any] = {
-            "step": self.step,
-            "steps": self.steps,
-            "finished": finished,
-            "seconds": self.seconds,
-        }
-        training |= {"images_per_second": self.step * self.config.batch_size / max(self.seconds, 1e-9)}
-        training |= {"device": str(self.device), "processes": world_size(), "threads": torch.get_num_threads()}
-        return dataclasses.replace(
-            self.description,
-            training=training | self.figures | {"validation": self.validations, "calibration": self.calibration},
-        )
+        return dataclasses.replace(self.description, training=self.facts())
 
     def save(self, out: Path) -> None:
         """Write the checkpoint; while training is unfinished, with what is needed to go on."""
-        further = optimizer_tensors(self.optimizer) if self.step < self.steps else {}
+        further = {} if self.finished else optimizer_tensors(self.optimizer)
         if rank() == 0:
             save_base(out, self.model.network, self.model.classifier, self.describe(), further)
 
-
-def check_output(out: Path, resume: bool, overwrite: bool) -> None:
-    """Refuse, before anything slow is done, to write where nothing can be written or something would be lost."""
-    check_destination(out)
-    if resume and overwrite:
-        raise ConfigError("--resume goes on with what --out holds and --overwrite replaces it: choose one")
-    if out.exists() and not (resume or overwrite):
-        raise ConfigError(f"--out {out} exists already; continue it with --resume, replace it with --overwrite")
-
-
-def prepare(
-    config: PretrainConfig,
-    base_images: ImageSet,
-    validation: ImageSet | None,
-    device: torch.device,
-    progress: Progress = silent,
-) -> Run:
-    """Check everything that can be known before training, and set up step 0."""
-    if config.batch_size % world_size():
-        raise ConfigError(f"--batch-size {config.batch_size} cannot be shared by {world_size()} processes evenly")
-    height, width = base_images.images.shape[1:3]
-    if config.augment.crop_padding >= min(height, width):
-        raise ConfigError(
-            f"--crop-padding {config.augment.crop_padding} must be below the image's {min(height, width)} px"
-        )
-    if len(base_images.class_names) < 2:
-        raise ConfigError(f"{base_images.name} has one class; a classifier needs two or more base classes")
-    if validation is not None:
-        check_disjoint(base_images, validation)
-    images, held_out = base_images, torch.empty(0, dtype=torch.int64)
-    if config.data.hold_out:
-        held_out = base_images.choose_held_out(config.data.hold_out, config.seed)
-        images = base_images.without(held_out)
-    normalisation = Normalisation.of(images.images)
-    network, classifier = build(config, len(images.class_names), (height, width))
-    if config.shrink_size is not None:
-        network.map_size(config.shrink_size, config.shrink_size)
-    model = StageOne(network, classifier).to(device)
-    teacher = load_base(config.teacher, str(device)) if config.teacher else None
-    description = BaseDescription(
-        config=config,
-        class_names=images.class_names,
-        normalisation=normalisation,
-        image_size=(height, width),
-        resizing=images.resizing,
-        data_name=base_images.name,
-        data_fingerprint=base_images.fingerprint,
-        held_out=tuple(held_out.tolist()),
-        code_version=__version__,
-        training={},
-        teacher_fingerprint=teacher.fingerprint if teacher else None,
-    )
-    few_shot = few_shot_test(config, validation, normalisation) if validation is not None else None
-    optimizer = build_optimizer(config, model)
-    soft = soft_labels(teacher, images, progress) if teacher else None
-    return Run(config, images, few_shot, description, model, optimizer, device, total_steps(config, len(images)), soft)
-
-
-FREE = frozenset({"validate_every", "validation_tasks", "validation_images", "save_every"})
-"""Settings that do not change the weights and so may differ when a run is resumed."""
-
-
-def resume(run: Run, out: Path) -> None:
-    """Go on from a checkpoint where there is one; only the host of rank 0 need have it."""
-    saved = read_saved(run, out) if rank() == 0 and out.exists() else None
-    saved = from_rank_zero(saved)
-    if saved is not None:
-        restore(run, *saved, out)
-
-
-def read_saved(run: Run, out: Path) -> tuple[BaseDescription, dict[str, Tensor]]:
-    """A checkpoint, after checking that it is of this very run."""
-    saved, tensors = read_base(out)
-    check_same(saved, run.config, run.description.data_fingerprint, out, run.description.teacher_fingerprint)
-    return saved, tensors
-
-
-def check_same(
-    saved: BaseDescription, config: PretrainConfig, data_fingerprint: str, out: Path, teacher: str | None = None
-) -> None:
-    """Refuse a checkpoint that was trained with other settings, on other images or, where both are known, by another
-    teacher (its fingerprint).
-    """
-    there, here = flat(saved.config), flat(config)
-    differing = [
-        f"--{name.replace('_', '-')} was {there[name]} and is {value}"
-        for name, value in here.items()
-        if name not in FREE and there[name] != value
-    ]
-    if saved.data_fingerprint != data_fingerprint:
-        there_and_here = f"{saved.data_fingerprint[:8]}, here {data_fingerprint[:8]}"
-        differing.append(f"it was trained on other images ({saved.data_name} of fingerprint {there_and_here})")
-    if teacher and saved.teacher_fingerprint not in (None, teacher):
-        differing.append(f"--teacher {config.teacher} is another network now ({teacher[:8]})")
-    if differing:
-        raise ConfigError(f"cannot go on from {out}: {'; '.join(differing)}; give the same again, or another --out")
-
-
-def restore(run: Run, saved: BaseDescription, tensors: dict[str, Tensor], out: Path) -> None:
-    """Bring a run to where a checkpoint stands."""
-    load_weights(run.model.network, run.model.classifier, tensors, out)
-    if not saved.training["finished"]:
-        load_optimizer(run.optimizer, tensors)
-    run.step, run.seconds = saved.training["step"], saved.training["seconds"]
-    run.figures = {name: saved.training[name] for name in ("loss", "accuracy", "tau") if name in saved.training}
-    run.validations = list(saved.training["validation"])
-    run.calibration = saved.training.get("calibration")
+    def restore(self, saved: TrainingFacts, tensors: Mapping[str, Tensor], out: Path) -> None:
+        """Go to where a checkpoint stands; the inverse of `save`."""
+        load_weights(self.model.network, self.model.classifier, tensors, out)
+        if not saved.finished:
+            load_optimizer(self.optimizer, tensors)
+        self.step, self.seconds = saved.step, saved.seconds
+        self.loss, self.accuracy, self.tau = saved.loss, saved.accuracy, saved.tau
+        self.validations, self.calibration = list(saved.validation), saved.calibration

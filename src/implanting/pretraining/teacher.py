@@ -29,7 +29,7 @@ def soft_labels(
     """The teacher's probabilities of the base classes for each image, averaged over its locations and views."""
     weights = teacher.class_weights
     if weights is None or teacher.class_names != image_set.class_names:
-        raise ConfigError(f"--teacher: {teacher.name} was not trained on the classes of {image_set.name}")
+        raise ConfigError(f"`teacher`: {teacher.name} was not trained on the classes of {image_set.name}")
 
     def answers(images: UInt8[Tensor, "image height width 3"]) -> Float[Tensor, "image base_class"]:
         phi = pool(teacher.embed(views_of(images, VIEWS).flatten(0, 1)), teacher.pooling)

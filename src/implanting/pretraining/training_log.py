@@ -1,9 +1,10 @@
 """The log of a run as JSON lines, and its curves as a picture."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+
+from implanting.base import Validation
+from implanting.pretraining.events import Event, Started, Stepped, event_document, event_from_document
 
 
 class TrainingLog:
@@ -16,21 +17,25 @@ class TrainingLog:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def __call__(self, event: Mapping[str, Any]) -> None:
+    def __call__(self, event: Event) -> None:
         """Note one event."""
-        if event["event"] == "started":
-            before = read_log(self.path) if event["step"] and self.path.exists() else []
-            kept = [record for record in before if record["step"] <= event["step"]]
-            self.path.write_text("".join(json.dumps(record) + "\n" for record in kept))
+        if isinstance(event, Started):
+            before = read_log(self.path) if event.step and self.path.exists() else []
+            kept = [earlier for earlier in before if earlier.step <= event.step]
+            self.path.write_text("".join(map(_line, kept)))
         with self.path.open("a") as file:
-            file.write(json.dumps(dict(event)) + "\n")
+            file.write(_line(event))
 
 
-def read_log(path: Path) -> list[dict[str, Any]]:
+def _line(event: Event) -> str:
+    return json.dumps(event_document(event)) + "\n"
+
+
+def read_log(path: Path) -> list[Event]:
     """The events of a log; a last line that a kill cut short is passed over."""
     lines = path.read_text().splitlines()
     complete = [line for line in lines if line.endswith("}")]
-    return [json.loads(line) for line in complete]
+    return [event_from_document(json.loads(line)) for line in complete]
 
 
 def plot_training(log: Path, picture: Path) -> None:
@@ -38,27 +43,27 @@ def plot_training(log: Path, picture: Path) -> None:
     from matplotlib.figure import Figure  # slow to import, and needed here only
 
     events = read_log(log)
-    steps = [event for event in events if event["event"] == "step"]
-    validations = [event for event in events if event["event"] == "validation"]
+    steps = [event for event in events if isinstance(event, Stepped)]
+    validations = [event for event in events if isinstance(event, Validation)]
     figure = Figure(figsize=(10, 3.6), layout="constrained")
     losses, accuracies = figure.subplots(1, 2)
-    losses.plot([event["step"] for event in steps], [event["loss"] for event in steps], linewidth=0.8)
+    losses.plot([event.step for event in steps], [event.loss for event in steps], linewidth=0.8)
     losses.set(title="loss on base classes", xlabel="step", ylabel="cross-entropy, mean over locations")
     accuracies.plot(
-        [event["step"] for event in steps],
-        [100 * event["accuracy"] for event in steps],
+        [event.step for event in steps],
+        [100 * event.accuracy for event in steps],
         linewidth=0.8,
         label="base classes, augmented",
     )
     if validations:
         accuracies.errorbar(
-            [event["step"] for event in validations],
-            [100 * event["mean"] for event in validations],
-            [100 * event["interval"] for event in validations],
+            [event.step for event in validations],
+            [100 * event.mean for event in validations],
+            [100 * (event.interval or 0.0) for event in validations],  # a single task has none
             marker="o",
             markersize=3,
             capsize=2,
-            label=f"validation classes, 5-way 5-shot ({validations[-1]['tasks']} tasks, 95 %)",
+            label=f"validation classes, 5-way 5-shot ({validations[-1].tasks} tasks, 95 %)",
         )
     accuracies.set(title="accuracy", xlabel="step", ylabel="%", ylim=(0, 100))
     accuracies.legend(loc="lower right", fontsize="small")

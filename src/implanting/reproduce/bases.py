@@ -45,6 +45,6 @@ def check_bases(folder: Path, needed: list[Stage1], shared: PretrainConfig, base
             continue
         described, _ = read_base(file)
         check_same(described, base_settings(stage1, shared), base_images.fingerprint, file)
-        if not described.training["finished"]:
+        if not described.training.finished:
             missing.append(stage1)
     return missing

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from implanting.config import ImplantConfig
+from implanting.evaluation import Classes
 from implanting.fewshot import Estimate, Result
 from implanting.reproduce.settings import (
     C128F_DC,
@@ -17,7 +18,6 @@ from implanting.reproduce.settings import (
     RESNET_DC,
     RESNET_GAP,
     RESNET_WIDE,
-    Classes,
     QueryPooling,
     Setting,
     Stage1,
@@ -130,7 +130,7 @@ def with_implants(shot: int, query: QueryPooling, adapt: ImplantConfig) -> Setti
     return Setting(RESNET_DC, shot, "gap", query, implants=adapt)
 
 
-def on(classes: Classes, stage1: Stage1, query: QueryPooling) -> Setting:
+def tested_on(classes: Classes, stage1: Stage1, query: QueryPooling) -> Setting:
     """A 5-shot test with GAP supports on base classes or on both."""
     return Setting(stage1, 5, "gap", query, classes)
 
@@ -154,8 +154,8 @@ CLAIMS = (
         3,
         "dense classification beats GAP on base classes and on both together",
         (
-            Comparison(on("both", RESNET_DC, "dense"), on("both", RESNET_GAP, "gap")),
-            Comparison(on("base", RESNET_DC, "dense"), on("base", RESNET_GAP, "gap")),
+            Comparison(tested_on("both", RESNET_DC, "dense"), tested_on("both", RESNET_GAP, "gap")),
+            Comparison(tested_on("base", RESNET_DC, "dense"), tested_on("base", RESNET_GAP, "gap")),
         ),
     ),
     Claim(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from implanting.config import PretrainConfig
 from implanting.datasets import ImageSet, read_class_lists
 from implanting.fewshot import mean_of
+from implanting.implants import WEIGHT_DECAY
 from implanting.reproduce.paper import IMPLANT_TASKS
 from implanting.reproduce.running import Trials
 from implanting.reproduce.settings import Setting, paper_implants
@@ -60,7 +61,7 @@ class Experiment:
 
     def notes(self) -> list[str]:
         """The sentences below the table."""
-        trials, config, novel = self.trials, self.trials.config, self.trials.novel
+        config, novel = self.trials.config, self.material.novel
         texts = [
             self.material.note(),
             f"Tested on {novel.name}, {len(novel.class_names)} classes: accuracy in %, "
@@ -70,7 +71,7 @@ class Experiment:
         ]
         if any(setting.implants for setting in self.settings()):
             texts.append(implant_note(min(config.tasks, IMPLANT_TASKS)))
-        if trials.held_out is not None:
+        if any(setting.classes != "novel" for setting in self.settings()):
             texts.append(f"Base classes: {held_out_note(self.material.stage1.data.hold_out)}.")
         if differences := self.differences():
             texts.append(f"{MARK} Not the paper's experiment: {'; '.join(differences)}.")
@@ -82,7 +83,7 @@ def implant_note(tasks: int) -> str:
     adapt = paper_implants()
     return (
         f"With implants, {tasks} of these. The paper does not give the learning rate and weight decay of stage "
-        f"2; here {adapt.implant_learning_rate:g} and {adapt.implant_weight_decay:g}."
+        f"2; here {adapt.implant_learning_rate:g} and {WEIGHT_DECAY:g}."
     )
 
 

@@ -20,7 +20,7 @@ from implanting.datasets import ImageSet
 from implanting.errors import ConfigError
 from implanting.fewshot import Tasks, draw_tasks
 from implanting.heatmap import similarity_maps
-from implanting.reproduce.figure3_candidates import Candidates, Margins, Seen, see
+from implanting.reproduce.figure3_candidates import Candidates, Margins, Seen, seen_by
 from implanting.runtime import Progress, silent
 
 TASKS = TaskConfig(tasks=20)
@@ -115,7 +115,7 @@ def pick_rows(
     progress: Progress,
 ) -> dict[str, list[Example]]:
     """The examples of each rule."""
-    pooling, dense = (see(base, candidates, tasks, progress) for base in networks)
+    pooling, dense = (seen_by(base, candidates, tasks, progress) for base in networks)
     margins = pooling.margins(candidates.truth), dense.margins(candidates.truth)
     rows = {}
     for name, rule in rules.items():

@@ -64,7 +64,7 @@ class Seen:
 
 
 @torch.inference_mode()
-def see(base: BaseNetwork, candidates: Candidates, tasks: Tasks | None, progress: Progress) -> Seen:
+def seen_by(base: BaseNetwork, candidates: Candidates, tasks: Tasks | None, progress: Progress) -> Seen:
     """Each candidate's probabilities among the classes of its task, or among the base classes."""
     classify = prototype_classifier(base.pooling, base.tau, InferenceConfig())
     phi, support = embed_used(base, candidates, tasks, progress)

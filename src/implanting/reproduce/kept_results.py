@@ -1,7 +1,7 @@
 """Results that are kept as soon as they are there, so that an interrupted run goes on where it was.
 
 A result's file has a name made from all that the result depends on: the base network, the images, the tasks, the way to
-test and the version of this code. So nothing stale can be taken up, and another table finds what this one computed.
+test and the source of this code. So nothing stale can be taken up, and another table finds what this one computed.
 """
 
 import dataclasses
@@ -9,6 +9,7 @@ import hashlib
 import io
 import json
 import zipfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,19 @@ import numpy as np
 from implanting.config import TaskConfig, config_from_dict
 from implanting.fewshot import Result
 from implanting.runtime import from_rank_zero, rank, write_atomically
-from implanting.version import __version__
+
+PACKAGE = Path(__file__).parents[1]
+"""The folder of all our source files."""
+
+
+@cache
+def fingerprint_of_source(package: Path) -> str:
+    """A hash of the names and the contents of a package's source files; any change to them changes it."""
+    digest = hashlib.sha256()
+    for file in sorted(package.rglob("*.py")):
+        content = file.read_bytes()
+        digest.update(f"{file.relative_to(package).as_posix()} {len(content)} ".encode() + content)
+    return digest.hexdigest()
 
 
 class KeptResults:
@@ -28,7 +41,7 @@ class KeptResults:
 
     def file_of(self, **depends_on: Any) -> Path:
         """Where the result that depends on all this is kept."""
-        text = json.dumps({"code_version": __version__, **depends_on}, sort_keys=True)
+        text = json.dumps({"code": fingerprint_of_source(PACKAGE), **depends_on}, sort_keys=True)
         return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.npz"
 
     def read(self, file: Path) -> Result | None:

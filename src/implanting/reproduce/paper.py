@@ -7,6 +7,7 @@ tested with GMP supports and queries, because 79.01 is that cell of Table 2.
 from collections.abc import Mapping
 
 from implanting.config import ImplantConfig
+from implanting.evaluation import Classes
 from implanting.reproduce.settings import (
     C128F_DC,
     C128F_GAP,
@@ -15,7 +16,6 @@ from implanting.reproduce.settings import (
     RESNET_GMP,
     RESNET_WIDE,
     SHORT,
-    Classes,
     QueryPooling,
     Setting,
     Stage1,

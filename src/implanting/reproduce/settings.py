@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from implanting.config import ImplantConfig, InferenceConfig, NetworkName
-from implanting.evaluation import Approach
+from implanting.evaluation import Approach, Classes
 
 SupportPooling = Literal["gap", "gmp"]
 QueryPooling = Literal["gap", "gmp", "dense"]
-Classes = Literal["base", "novel", "both"]
 
 SHORT = {"gap": "GAP", "gmp": "GMP", "dense": "DC", "resnet12": "ResNet-12", "c128f": "C128F"}
 """The paper's short names."""
@@ -44,8 +43,8 @@ class Setting:
 
     @property
     def approach(self) -> Approach:
-        """How novel classes are answered with so many shots."""
-        return Approach(self.inference, self.implants).at(self.shot)
+        """How tasks of so many shots are answered."""
+        return Approach(self.inference, self.implants, self.classes).reduced_to(self.shot)
 
     @property
     def poolings(self) -> str:

@@ -79,7 +79,7 @@ class Table:
         there = sorted({setting.shot for settings in self.settings().values() for setting in settings})
         if unknown := sorted(set(shots) - set(there)):
             known = " or ".join(str(shot) for shot in there)
-            raise ConfigError(f"--shot {unknown[0]}: the tasks of {self.name} have {known} shots: choose among these")
+            raise ConfigError(f"`shot` {unknown[0]}: the tasks of {self.name} have {known} shots: choose among these")
         left_out = {f"{shot}-shot" for shot in there if shot not in shots}
         columns = tuple(column for column in self.columns if column not in left_out)
         rows = [
@@ -95,7 +95,7 @@ class Table:
             return self
         places = [place for place, row in enumerate(self.rows) if implants_of(row) == paper]
         if not places:
-            raise ConfigError(f"{self.name} has no implants: leave out the --implant and --adapt settings")
+            raise ConfigError(f"{self.name} has no implants: leave out the settings of implants")
         below = self.rows[places[0]]
         cells = {
             column: Cell(dataclasses.replace(cell.setting, implants=adapt))

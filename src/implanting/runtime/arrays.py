@@ -132,7 +132,7 @@ def allocate(shape: Sequence[int], budget: int = MEMORY_BUDGET) -> np.ndarray:
         except OSError as fault:
             raise DataError(
                 f"{needed / 2**30:.1f} GiB of images do not fit in {tempfile.gettempdir()} ({fault.strerror}): "
-                "free space there, set TMPDIR to a larger disk, or lower --image-size"
+                "free space there, set TMPDIR to a larger disk, or lower `image_size`"
             ) from fault
         return np.memmap(file, np.uint8, "r+", shape=tuple(shape)).view(np.ndarray)
 

@@ -19,9 +19,6 @@ from implanting.errors import CheckpointError, ConfigError
 FORMAT = 1
 """The newest format this code reads and the one it writes."""
 
-MAKERS = {"base": "pretrain", "classifier": "fit"}
-"""The verb that makes each kind of file."""
-
 KEY = "implanting"
 """Where the JSON document stands in the header's metadata."""
 
@@ -33,15 +30,15 @@ def write_checkpoint(path: Path, kind: str, document: Mapping[str, Any], tensors
     write_atomically(path, save(plain, metadata={KEY: text}))
 
 
-def check_destination(path: Path, flag: str = "--out", suffix: str = ".safetensors") -> None:
-    """Refuse, before anything slow is done, a place where no such file can be written."""
+def check_destination(path: Path, setting: str = "out", suffix: str = ".safetensors") -> None:
+    """Refuse, before anything slow is done, a place where no such file can be written; `setting` names it."""
     if path.suffix != suffix:
-        raise ConfigError(f"{flag} {path}: the name of such a file ends in {suffix}")
+        raise ConfigError(f"`{setting}` {path}: the name of such a file ends in {suffix}")
     if not path.parent.is_dir():
-        raise ConfigError(f"{flag} {path}: there is no folder {path.parent}; create it first")
+        raise ConfigError(f"`{setting}` {path}: there is no folder {path.parent}; create it first")
     if path.is_dir() or not os.access(path.parent, os.W_OK):
         raise ConfigError(
-            f"{flag} {path} cannot be written: it is a folder, or its folder is read-only; choose another"
+            f"`{setting}` {path} cannot be written: it is a folder, or its folder is read-only; choose another"
         )
 
 
@@ -69,15 +66,16 @@ def write_atomically(path: Path, content: bytes) -> None:
         partial.replace(path)
     except OSError as error:
         partial.unlink(missing_ok=True)
-        raise CheckpointError(
-            f"cannot write {path}: {error.strerror}; free some space or choose another --out"
-        ) from error
+        raise CheckpointError(f"cannot write {path}: {error.strerror}; free some space or write elsewhere") from error
 
 
-def read_checkpoint(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The document and the tensors of a file of this kind, or a `CheckpointError` that says what is wrong with it."""
+def read_checkpoint(path: Path, kind: str, remedy: str = "check its name") -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """The document and the tensors of a file of this kind, or a `CheckpointError` that says what is wrong with it.
+
+    `remedy` is what to do where there is no such file.
+    """
     if not path.is_file():
-        raise CheckpointError(f"no {kind} at {path}: there is no such file; make one with `implanting {MAKERS[kind]}`")
+        raise CheckpointError(f"no {kind} at {path}: there is no such file; {remedy}")
     try:
         with safe_open(path, framework="pt") as file:
             document = read_document(path, kind, file.metadata() or {})

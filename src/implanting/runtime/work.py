@@ -78,7 +78,7 @@ def choose_device(name: str) -> torch.device:
         torch.zeros(1, device=device).item()  # does it compute?
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise ConfigError(
-            f"--device {name} cannot be used here ({str(error).splitlines()[0]}); try auto or cpu"
+            f"`device` {name} cannot be used here ({str(error).splitlines()[0]}); try auto or cpu"
         ) from error
     return device
 

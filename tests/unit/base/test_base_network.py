@@ -9,6 +9,7 @@ import torch
 from implanting.base import load_base
 from implanting.base.base_network import weights
 from implanting.errors import ImageTooSmall
+from rounding import assert_near
 from toys import noise, same, toy_base
 
 
@@ -33,7 +34,7 @@ def test_images_are_normalised_before_they_are_embedded():
     base, image = toy_base(), noise(1, 32, 32, 3)
     mean, std = (torch.tensor(values).view(3, 1, 1) for values in ((0.4, 0.5, 0.6), (0.2, 0.25, 0.3)))
     maps = base.network((image.permute(0, 3, 1, 2) / 255 - mean) / std)
-    torch.testing.assert_close(base.embed(image)[0], maps[0].flatten(1).T, rtol=1e-4, atol=1e-5)
+    assert_near(base.embed(image)[0], maps[0].flatten(1).T)
 
 
 def test_too_small_an_image_is_refused():
@@ -43,7 +44,7 @@ def test_too_small_an_image_is_refused():
 
 def test_what_others_read_of_a_base():
     base = toy_base(pooling="gap")
-    assert (base.image_size, base.resizing, base.pooling) == ((32, 32), "none", "gap")
+    assert (base.preprocessing.image_size, base.preprocessing.resizing, base.pooling) == ((32, 32), "none", "gap")
     assert base.tail == base.network.tail
     assert torch.equal(base.class_weights, base.classifier.class_weights)
     assert base.map_size(48, 32) == (3, 2)
@@ -55,7 +56,7 @@ def test_the_imagenet_base_knows_no_classes_of_a_cosine():
     base = load_base("efficientnet-lite0")
     assert base.class_weights is None
     assert base.class_names == ()
-    assert base.image_size == (224, 224)
+    assert base.preprocessing.image_size == (224, 224)
     assert base.map_size(224, 224) == (7, 7)
 
 

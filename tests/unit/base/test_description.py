@@ -1,7 +1,9 @@
 """What stage 1 leaves behind."""
 
+import dataclasses
 import json
 
+import pytest
 import torch
 
 from implanting.base import BaseDescription, build
@@ -19,6 +21,23 @@ def test_files_of_earlier_versions_say_nothing_of_a_teacher():
     document = description.document()
     del document["teacher_fingerprint"]
     assert BaseDescription.from_document(document) == description
+
+
+def test_settings_that_are_gone_and_never_changed_a_weight_are_left_out():
+    description = toy_base().description
+    document = description.document()
+    document["config"] |= {"validation_images": 30, "label_smoothing": 0.0}
+    assert BaseDescription.from_document(document) == description
+
+
+@pytest.mark.parametrize("gone", [{"label_smoothing": 0.1}, {"schedule": "constant"}])
+def test_a_setting_that_is_gone_is_remembered_where_it_changed_the_weights(gone):
+    description = toy_base().description
+    document = description.document()
+    document["config"] |= gone
+    described = BaseDescription.from_document(document)
+    assert described == dataclasses.replace(description, retired=gone)
+    assert BaseDescription.from_document(json.loads(json.dumps(described.document()))) == described
 
 
 def test_initial_weights_are_those_of_the_seed_and_leave_torch_alone():

@@ -53,7 +53,7 @@ def test_a_damaged_embedded_base_is_refused():
 
 
 def test_the_imagenet_base_embedded_in_another_document_comes_back():
-    base = load_base("efficientnet-lite0").with_implanted_blocks(2).with_tau(12.5)
+    base = load_base("efficientnet-lite0").with_tau(12.5)
     document, tensors = base_document(base)
     assert sum(tensor.nbytes for tensor in tensors.values()) < 14 * 2**20  # the 1000 classes are left out
     again = base_from_document(json.loads(json.dumps(document)), tensors)
@@ -64,6 +64,8 @@ def test_the_imagenet_base_embedded_in_another_document_comes_back():
     assert torch.equal(again.embed(images), base.embed(images))
     with pytest.raises(CheckpointError, match="damaged"):
         base_from_document(document, dict(list(tensors.items())[1:]))
+    with pytest.raises(CheckpointError, match="implants beside 2 blocks"):
+        base_from_document({**document, "implanted_blocks": 2}, tensors)
     with pytest.raises(CheckpointError, match="'other', unknown to this version"):
         base_from_document({**document, "origin": "other"}, tensors)
 

@@ -128,7 +128,7 @@ def test_a_slim_file_finds_its_base_again(base, base_file, tmp_path):
     for given in (base_file, str(base_file), base):
         other = FewShotClassifier.load(slim, base=given)
         assert np.array_equal(other.predict_proba(IMAGES), one.predict_proba(IMAGES))
-    with pytest.raises(CheckpointError, match=r"slim and needs its base network .* missing: name its file with --base"):
+    with pytest.raises(CheckpointError, match=r"slim and needs its base network .* missing: name its file with `base`"):
         FewShotClassifier.load(slim)
     stranger = write_trained_base(tmp_path / "stranger.safetensors", seed=3)
     for path in (slim, whole):

@@ -15,7 +15,7 @@ from toys import noise
 def test_images_of_any_size_are_seen_at_the_trained_one_unless_another_is_asked_for(base):
     images = [Image.fromarray(noise(side, side + 9, 3).numpy()) for side in (20, 48, 300)]
     classifier = FewShotClassifier(base, implants=False).fit(images, ["a", "b", "b"])
-    assert classifier.learned_.size == min(base.image_size)
+    assert classifier.learned_.size == min(base.preprocessing.image_size)
     as_told = FewShotClassifier(base, implants=False, image_size=40).fit(images, ["a", "b", "b"])
     assert as_told.learned_.size == 40
 
@@ -108,13 +108,13 @@ def test_bad_input_is_one_clear_line(base, images, labels, said):
     ("settings", "said"),
     [
         ({"unknown": "oak"}, "'oak' is one of the classes"),
-        ({"refuse": 1.5}, "refuse is 1.5"),
-        ({"implants": "yes"}, "implants is yes"),
-        ({"image_size": 0}, "image-size is 0"),
+        ({"refuse": 1.5}, "`refuse` is 1.5"),
+        ({"implants": "yes"}, "`implants` is yes"),
+        ({"image_size": 0}, "`image_size` is 0"),
         ({"image_size": 4}, "4 x 4 px"),
-        ({"support_pooling": "dense"}, "support-pooling is dense"),
-        ({"query_pooling": "max"}, "query-pooling is max"),
-        ({"implants": True, "implant_epochs": 0}, "implant-epochs is 0"),
+        ({"support_pooling": "dense"}, "`support_pooling` is dense"),
+        ({"query_pooling": "max"}, "`query_pooling` is max"),
+        ({"implants": True, "implant_epochs": 0}, "`implant_epochs` is 0"),
     ],
 )
 def test_bad_settings_are_one_clear_line(base, settings, said):

@@ -55,7 +55,8 @@ def test_it_says_where_images_are_too_few_to_refuse_any(base):
 
 def test_scores_stored_in_the_base_tell_where_supports_cannot(base):
     stored = Calibration(1.0, tuple(np.linspace(-1, -0.9, 100).tolist()), "base").document()
-    described = dataclasses.replace(base.description, training={**base.training, "calibration": stored})
+    training = dataclasses.replace(base.description.training, calibration=stored)
+    described = dataclasses.replace(base.description, training=training)
     taught = BaseNetwork.from_training(base.network, base.classifier, described)
     classifier = FewShotClassifier(taught, unknown="none").fit(IMAGES[:4], NAMES[:4])
     assert classifier.predict(noise(5, 32, 32, 3)).tolist() == ["none"] * 5

@@ -12,6 +12,7 @@ from implanting.classifier.learning import learn
 from implanting.config import ImplantConfig, InferenceConfig
 from implanting.errors import ConfigError
 from implanting.images import load
+from rounding import assert_near
 from toys import coloured, noise, toy_base
 
 SHADES = coloured(classes=4, per_class=4, size=32, seed=1, prefix="shade")
@@ -33,7 +34,7 @@ def test_maps_are_the_scores_of_locations(base, implants, finer):
     assert explanation.classes == ("a", "b", "c", "d")
     larger, seen = (torch.from_numpy(load(image, side).copy())[None] for side in (32 * finer, 32))
     cosines = learned.cosines(learned.features(larger))[0]
-    assert np.allclose(explanation.map.reshape(4, -1).T, cosines, atol=1e-6)
+    assert_near(explanation.map.reshape(4, -1).T, cosines, scale=1)
     answers = learned.probabilities(learned.cosines(learned.features(seen)))[0]
     assert np.array_equal(explanation.probabilities, answers)  # whatever the maps' size
 

@@ -22,6 +22,7 @@ from implanting.datasets.views import view_of
 from implanting.dense_classification import PrototypeClassifier, left_out_cosines, pool
 from implanting.fewshot import UNKNOWN, Calibration, Tasks
 from implanting.implants import ImplantMethod, compute_activations, encode, fitting_of
+from rounding import assert_near
 from toys import coloured, toy_base
 from twins import naive_probabilities
 
@@ -53,10 +54,10 @@ def test_without_implants_it_is_prototypes_by_hand(base, support, query):
     classify = PrototypeClassifier(support, query, base.tau)
     by_class = torch.stack([phi[way == LABELS] for way in range(4)])
     expected = naive_probabilities(classify, by_class[None], asked[None])[0]
-    torch.testing.assert_close(answers(uncalibrated(learned)), expected)
+    assert_near(answers(uncalibrated(learned)), expected, scale=1)
     for way in range(4):
         mean = torch.stack([pool(one, support)[0] for one in phi[way == LABELS]]).mean(0)
-        torch.testing.assert_close(learned.prototypes[way], mean)
+        assert_near(learned.prototypes[way], mean)
     assert learned.counts.tolist() == [4, 4, 4, 4]
 
 
@@ -73,7 +74,7 @@ def test_with_implants_it_is_evaluation_with_one_task(base):
     assert torch.equal(SHADES.labels[tasks.support.flatten()], LABELS[order])
     queries = expected.probabilities(*activations.of(tasks.query.flatten(1)))[0]
     found = answers(uncalibrated(learned), SHADES.images[tasks.query.flatten()])
-    torch.testing.assert_close(found, queries, rtol=1e-3, atol=1e-4)
+    assert (found - queries).abs().max() < 1e-3  # training enlarges rounding; an epoch more or less is 5e-3
     assert torch.equal(found.argmax(1), queries.argmax(1))
 
 
@@ -99,7 +100,7 @@ def test_left_out_cosines_equal_a_loop(base, query, labels):
             expected = torch.stack(
                 [torch.dot(location, prototype) / (location.norm() * prototype.norm()) for location in queries[image]]
             )
-            torch.testing.assert_close(found[place, :, way], expected, rtol=1e-4, atol=1e-5)
+            assert_near(found[place, :, way], expected, scale=1)
 
 
 def test_classes_with_three_images_calibrate_the_others_do_not():
@@ -123,7 +124,7 @@ def test_supports_tell_how_sure_it_is_where_they_are_enough(base, implants):
 def test_where_supports_are_too_few_the_base_tells(base):
     assert usual_calibration(base, torch.tensor([1, 1])) == UNKNOWN
     stored = Calibration(2.0, (-0.9, -0.8), "base")
-    training = {**base.training, "calibration": stored.document()}
+    training = dataclasses.replace(base.description.training, calibration=stored.document())
     taught = BaseNetwork.from_training(
         base.network, base.classifier, dataclasses.replace(base.description, training=training)
     )
@@ -150,17 +151,17 @@ def test_images_that_come_later_are_averaged_over_views_as_the_first_were(base):
     labels = LABELS[:8]
     whole, part = (learned_by(base, some, support_views=6) for some in (labels, labels[:4]))
     further = part.with_images([IMAGES[4:8]], labels[4:])
-    torch.testing.assert_close(further.prototypes, whole.prototypes)
+    assert_near(further.prototypes, whole.prototypes)
     by_hand = torch.stack([pool(base.embed(view_of(IMAGES[:8], view)), "gap").squeeze(1) for view in range(6)]).mean(0)
     expected = torch.stack([by_hand[labels == way].mean(0) for way in range(4)])
-    torch.testing.assert_close(whole.prototypes, expected)
+    assert_near(whole.prototypes, expected)
     assert not torch.allclose(whole.prototypes, learned_by(base, labels).prototypes)
 
 
 def test_further_images_are_learnt_as_if_they_had_been_there(base):
     whole, part = learned_by(base), learned_by(base, LABELS[:9])
     grown = part.with_images([IMAGES[9:10], IMAGES[10:12]], LABELS[9:12]).with_images([IMAGES[12:]], LABELS[12:])
-    torch.testing.assert_close(grown.prototypes, whole.prototypes)
+    assert_near(grown.prototypes, whole.prototypes)
     assert torch.equal(grown.counts, whole.counts)
 
 

@@ -1,8 +1,10 @@
 """Help that reads well, and flags that say what is wrong."""
 
 import re
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -40,6 +42,45 @@ def test_none_is_refused_and_values_are_taken(capsys: pytest.CaptureFixture[str]
     assert ended.value.code == 2
     assert parse(Evaluate, "evaluate", required).run.threads is None
     assert parse(Evaluate, "evaluate", [*required, "--threads", "2"]).run.threads == 2
+
+
+@dataclass(frozen=True)
+class Home:
+    length: int = 1
+    """How long it is."""
+    width: int = 1
+    """How wide it is."""
+
+
+@dataclass(frozen=True)
+class Lodger:
+    HELP_FROM: ClassVar[tuple[type, ...]] = (Home,)
+
+    length: int = 2
+    width: int = 3
+    """A width of its own."""
+
+
+def test_a_setting_without_a_text_has_that_of_its_home(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse(Lodger, "toy", ["--help"])
+    told = capsys.readouterr().out
+    assert re.search(r"--length INT +How long it is\. \(default: 2\)", told)
+    assert re.search(r"--width INT +A width of its own\. \(default: 3\)", told)
+    assert parse(Lodger, "toy", ["--width", "5"]) == Lodger(2, 5)
+
+
+@pytest.mark.parametrize("verb", [*(verb for verb in VERBS if verb != "bench"), "bench adapt"])
+def test_every_flag_is_explained(
+    verb: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")  # one column
+    told = re.sub(r"[│╭╮╰╯─]|-{3,}", " ", help_of(verb, capsys)).split("examples:")[0]
+    flags = re.findall(r"^ +(--[\w-]+.*?)(?=^ +--|^ *(?:\w+ )?options *$|\Z)", told, re.MULTILINE | re.DOTALL)
+    assert flags
+    for flag in flags:
+        text = re.sub(r"--[\w-]+,?|\((default|optional|required)[^)]*\)|[A-Z]{3,}|[{\[][^}]*[}\]]", "", flag)
+        assert re.search(r"[a-z]+ [a-z]+", " ".join(text.split())), flag
 
 
 def test_defaults_given_reach_the_nested_settings() -> None:

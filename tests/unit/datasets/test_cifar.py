@@ -72,12 +72,12 @@ def test_name_says_the_published_split(tmp_path, parts):
 
 
 def test_splits_are_needed(tmp_path, parts):
-    with pytest.raises(DataError, match="comes without few-shot splits: give --splits fc100, cifar-fs"):
+    with pytest.raises(DataError, match="comes without few-shot splits: give `splits` fc100, cifar-fs"):
         read_dataset(write_archive(tmp_path, parts))
 
 
 def test_unknown_class(tmp_path, parts):
-    with pytest.raises(DataError, match="has no class 'aquarium_fish', which --splits fc100 lists"):
+    with pytest.raises(DataError, match="has no class 'aquarium_fish', which `splits` fc100 lists"):
         read_dataset(write_archive(tmp_path, parts), splits="fc100")
 
 

@@ -127,5 +127,5 @@ def test_two_data_sets_in_one_folder(tmp_path):
 
 def test_class_lists_are_refused(tmp_path):
     (tmp_path / "FC100_train.pickle").write_bytes(b"")
-    with pytest.raises(DataError, match="comes with its own splits; --splits fc100"):
+    with pytest.raises(DataError, match="comes with its own splits; `splits` fc100"):
         read_dataset(tmp_path, splits="fc100")

@@ -76,7 +76,7 @@ def test_bad_files(tmp_path, name, content, message):
 
 
 def test_neither_name_nor_file():
-    with pytest.raises(DataError, match="--splits fc1000 is neither an existing file nor one of fc100, cifar-fs"):
+    with pytest.raises(DataError, match="`splits` fc1000 is neither an existing file nor one of fc100, cifar-fs"):
         read_class_lists("fc1000")
 
 

@@ -15,9 +15,9 @@ IMAGES = noise(3, 16, 24, 3)
 def test_there_are_as_many_views_as_the_settings_allow():
     assert len(MOVES) == VIEWS
     for views in (0, VIEWS + 1):
-        with pytest.raises(ConfigError, match=f"--support-views is {views}; it must be from 1 to 6"):
+        with pytest.raises(ConfigError, match=f"`support_views` is {views}; it must be from 1 to 6"):
             InferenceConfig(support_views=views)
-        with pytest.raises(ConfigError, match="--adapt-views"):
+        with pytest.raises(ConfigError, match="`adapt_views`"):
             ImplantConfig(adapt_views=views)
 
 

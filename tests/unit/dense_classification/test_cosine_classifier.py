@@ -48,9 +48,9 @@ def naive_loss(model: CosineClassifier, maps: Tensor, labels: Tensor) -> float:
 
 @pytest.mark.parametrize("pooling", ["dense", "gap", "gmp", "flatten"])
 def test_loss_against_loops_over_images_locations_and_classes(pooling):
-    model = classifier(pooling)
-    loss = classification_loss(model(MAPS), LABELS)
-    assert loss.item() == pytest.approx(naive_loss(model, MAPS, LABELS), rel=1e-5)
+    model = classifier(pooling).double()
+    loss = classification_loss(model(MAPS.double()), LABELS)
+    assert loss.item() == pytest.approx(naive_loss(model, MAPS, LABELS))
 
 
 @pytest.mark.parametrize(
@@ -75,13 +75,6 @@ def test_tau_is_learned():
     higher, lower = (naive_loss(classifier("dense", 2.0 + sign * bit), MAPS, LABELS) for sign in (1, -1))
     assert model.tau.item() == 2.0
     assert model.tau.grad.item() == pytest.approx((higher - lower) / (2 * bit), rel=1e-3)
-
-
-def test_label_smoothing_spreads_the_target():
-    scores = torch.tensor([[[2.0, 1.0, 0.0]]])
-    logs = torch.log_softmax(scores[0, 0], -1)
-    expected = -(0.7 * logs[0] + 0.3 * logs.mean())
-    torch.testing.assert_close(classification_loss(scores, torch.tensor([0]), 0.3), expected)
 
 
 def test_class_weights_begin_with_variance_two_over_dim():

@@ -12,8 +12,11 @@ from twins import naive_probabilities
 
 LABELS = [number % 4 for number in range(40)]
 TASKS = draw_tasks(labelled(LABELS), TaskConfig(way=3, shot=2, queries=4, tasks=40))
-PHI = (torch.randn(4, 6, 5, generator=seeded(1))[LABELS] + torch.randn(40, 6, 5, generator=seeded(2))).abs()
-"""Features of 40 images of 4 classes that are neither hopeless nor easy: 6 locations of 5 features."""
+PHI = (torch.randn(4, 6, 5, generator=seeded(1))[LABELS] + torch.randn(40, 6, 5, generator=seeded(2))).abs().double()
+"""Features of 40 images of 4 classes that are neither hopeless nor easy: 6 locations of 5 features.
+
+Of double precision: some classes are so nearly as probable that rounding could choose between them.
+"""
 
 
 def unit(vector: Tensor) -> Tensor:
@@ -27,7 +30,7 @@ def pooled(phi: Tensor, pooling: str) -> list[Tensor]:
 
 
 def naive_answer(phi: Tensor, vectors: list[Tensor], pooling: str, tau: float) -> int:
-    votes = torch.zeros(len(vectors))
+    votes = torch.zeros(len(vectors), dtype=phi.dtype)
     for location in pooled(phi, pooling):
         scores = torch.stack([tau * unit(location) @ unit(vector) for vector in vectors])
         votes += scores.exp() / scores.exp().sum()

@@ -1,123 +1,154 @@
-"""What a number of shots gets of what was asked for, and what is read for it."""
+"""The one way through: everything checked first, then results one by one, with nothing computed twice."""
 
 from dataclasses import replace
 
 import pytest
-import torch
 
-from implanting.config import ImplantConfig, InferenceConfig
-from implanting.datasets import add_views
+from implanting.config import ImplantConfig, InferenceConfig, TaskConfig
 from implanting.errors import ConfigError, DataError
-from implanting.evaluation import Approach, Comparison
-from implanting.fewshot import PrototypeMethod
-from implanting.implants import Activations, DecidedMethod, ImplantMethod, compute_activations
+from implanting.evaluation import Approach, TaskImages, Trial, compare, evaluate
+from implanting.evaluation.comparison import grouped, method_of
+from implanting.implants import compute_activations
+from implanting.implants.fitting import Fitting
 from toys import coloured, toy_base
 
-BASE, IMAGES = toy_base(size=32), coloured(classes=3, per_class=4, size=32)
-PLAIN = InferenceConfig()
-ALWAYS, HELD_OUT = ImplantConfig(), ImplantConfig(implant_decision="held-out")
+BASE = toy_base(size=32)
+IMAGES = TaskImages(coloured(classes=4, per_class=8, size=32, seed=1), coloured(classes=3, per_class=8, size=32))
+SHORT = ImplantConfig(implant_channels=2, implant_epochs=2)
+HELD_OUT = replace(SHORT, implant_decision="held-out")
+TASKS = TaskConfig(way=3, shot=3, queries=4, tasks=6, seed=5)
+
+
+def trial(query=None, implants=None, classes="novel", shot=3, support="gap", views=1):
+    return Trial(Approach(InferenceConfig(support, query, views), implants, classes), replace(TASKS, shot=shot))
+
+
+ALL = [
+    trial(),
+    trial(shot=1),
+    trial(views=2),
+    trial("gap"),
+    trial("dense", SHORT),
+    trial("gap", HELD_OUT),
+    trial(classes="base"),
+    trial("gap", SHORT),
+    trial(classes="both"),
+    trial(classes="both", shot=1),
+]
+
+
+def alone(one):
+    approach, tasks = one.approach, one.tasks
+    return evaluate(
+        BASE,
+        IMAGES.novel,
+        way=tasks.way,
+        shot=tasks.shot,
+        queries=tasks.queries,
+        tasks=tasks.tasks,
+        seed=tasks.seed,
+        classes=approach.classes,
+        base_images=IMAGES.base,
+        implants=approach.implants or False,
+        support_pooling=approach.pooling.support_pooling,
+        query_pooling=approach.pooling.query_pooling,
+        support_views=approach.pooling.support_views,
+    )
+
+
+def test_results_are_those_of_each_trial_by_itself():
+    found = dict(compare(BASE, IMAGES, [*ALL, ALL[0]]))
+    assert found.keys() == set(ALL)
+    for one, result in found.items():
+        expected = alone(one)
+        assert (result.method, result.config, result.images) == (expected.method, expected.config, expected.images)
+        assert result.per_task.tolist() == expected.per_task.tolist()
+        assert result.confusion.tolist() == expected.confusion.tolist()
+    assert len({str(result.per_task) for result in found.values()}) > len(ALL) // 2  # they do differ
+
+
+def test_results_come_one_by_one_in_the_order_of_the_trials_but_for_shared_implants():
+    came = [one for one, _ in compare(BASE, IMAGES, ALL)]
+    shared = ALL.index(trial("gap", SHORT))
+    assert came == [*ALL[:5], ALL[shared], *(one for one in ALL[5:] if one != ALL[shared])]
+
+
+def test_nothing_slow_is_done_before_results_are_asked_for(monkeypatch):
+    monkeypatch.setattr("implanting.evaluation.features.compute_activations", lambda *_, **__: pytest.fail("computed"))
+    monkeypatch.setattr("implanting.evaluation.features.embed_together", lambda *_: pytest.fail("computed"))
+    compare(BASE, IMAGES, ALL)
+
+
+def test_implants_are_trained_once_for_all_poolings_at_test(monkeypatch):
+    trained = []
+    train = Fitting.adapted
+
+    def watched(fitting, supports, generators):
+        trained.append(len(supports))
+        return train(fitting, supports, generators)
+
+    monkeypatch.setattr(Fitting, "adapted", watched)
+    trials = [trial(query, SHORT) for query in ("gap", "gmp", "dense")]
+    assert len(list(compare(BASE, IMAGES, trials))) == 3
+    assert sum(trained) == TASKS.tasks
+
+
+def test_a_method_is_made_once_for_all_shots(monkeypatch):
+    made = []
+
+    def counted(one, features):
+        made.append(one)
+        return method_of(one, features)
+
+    monkeypatch.setattr("implanting.evaluation.comparison.method_of", counted)
+    fewer = replace(trial(), tasks=replace(TASKS, tasks=2))
+    trials = [trial(), trial(shot=1), fewer, trial(classes="base"), trial(classes="base", shot=1)]
+    list(compare(BASE, IMAGES, trials))
+    assert made == [trials[0], trials[3]]
 
 
 @pytest.mark.parametrize(
-    ("asked", "shot", "given"),
+    ("first", "second", "together"),
     [
-        (None, 1, None),
-        (ALWAYS, 1, None),
-        (HELD_OUT, 1, None),
-        (ALWAYS, 2, ALWAYS),
-        (HELD_OUT, 2, ALWAYS),
-        (HELD_OUT, 3, HELD_OUT),
-        (replace(HELD_OUT, adapt_views=2), 1, replace(ALWAYS, adapt_views=2)),
-        (replace(HELD_OUT, adapt_views=2), 2, replace(HELD_OUT, adapt_views=2)),
+        (trial("dense", SHORT), trial("gap", SHORT), True),
+        (trial("dense", SHORT), trial("dense", SHORT, support="gmp"), True),
+        (trial("dense", SHORT), trial("dense", SHORT, shot=5), False),
+        (trial("dense", SHORT), trial("dense", SHORT, views=2), False),
+        (trial("dense", SHORT), trial("dense", replace(SHORT, adapt_query_pooling="dense")), False),
+        (trial("dense", HELD_OUT), trial("gap", HELD_OUT), False),
+        (trial("dense"), trial("gap"), False),
     ],
 )
-def test_too_few_shots_get_less_than_was_asked_for(asked, shot, given):
-    approach = Approach(PLAIN, asked)
-    assert approach.at(shot) == Approach(PLAIN, given)
-    assert approach.serves(shot) == (asked == given)
-
-
-@pytest.mark.parametrize(
-    ("shot", "views", "folds", "possible"),
-    [
-        (1, 6, 5, False),
-        (2, 1, 5, False),
-        (2, 2, 5, True),
-        (3, 1, 5, True),
-        (3, 1, 2, False),
-        (4, 1, 2, True),
-        (9, 1, 5, True),
-    ],
-)
-def test_a_decision_needs_enough_supports_beside_those_held_out(shot, views, folds, possible):
-    config = ImplantConfig(adapt_views=views, decision_folds=folds, implant_decision="held-out")
-    assert Approach(PLAIN, config).at(shot).decides == possible
-
-
-def same(first: Activations, second: Activations) -> bool:
-    pairs = zip([*first.base_maps, first.phi], [*second.base_maps, second.phi], strict=True)
-    return all(torch.equal(*pair) for pair in pairs)
-
-
-def test_all_approaches_read_one_pass_each_as_many_views_as_it_needs(monkeypatch):
-    passes = []
-
-    def counted(base, image_set, **how):
-        passes.append(len(image_set))
-        return compute_activations(base, image_set, **how)
-
-    monkeypatch.setattr("implanting.evaluation.comparison.compute_activations", counted)
-    monkeypatch.setattr(BASE, "embed", lambda *_: pytest.fail("a second pass"))
-    prototypes, averaged = Approach(PLAIN), Approach(InferenceConfig(support_views=2))
-    implants, decided = (
-        Approach(PLAIN, replace(ALWAYS, adapt_views=2)),
-        Approach(PLAIN, replace(HELD_OUT, adapt_views=3)),
+def test_trials_that_train_the_same_implants_are_tested_together(first, second, together):
+    assert grouped([first, trial(), second]) == (
+        [[first, second], [trial()]] if together else [[first], [trial()], [second]]
     )
-    comparison = Comparison(BASE, IMAGES, [prototypes, averaged, implants, decided], seed=0)
-    seen = compute_activations(BASE, add_views(IMAGES, 3))
-    for approach, views in ((prototypes, 1), (averaged, 2)):
-        method = comparison.method(approach)
-        assert isinstance(method, PrototypeMethod)
-        assert method.views == views
-        assert torch.equal(method.phi, seen.phi[: 12 * views])
-        assert comparison.method(approach) is method
-    trained = comparison.method(implants)
-    assert isinstance(trained, ImplantMethod)
-    assert same(trained.activations, seen.first(24))
-    deciding = comparison.method(decided)
-    assert isinstance(deciding, DecidedMethod)
-    assert same(deciding.implants.activations, seen)
-    assert passes == [36]
 
 
-def test_prototypes_alone_need_no_maps(monkeypatch):
-    monkeypatch.setattr("implanting.evaluation.comparison.compute_activations", lambda *_, **__: pytest.fail("maps"))
-    averaged = Approach(InferenceConfig(support_views=2))
-    method = Comparison(BASE, IMAGES, [Approach(PLAIN), averaged], seed=0).method(averaged)
-    assert torch.equal(method.phi, BASE.embed(add_views(IMAGES, 2).images))
-
-
-def test_implants_refuse_a_base_trained_with_flatten_before_anything_is_computed(monkeypatch):
-    monkeypatch.setattr(
-        "implanting.evaluation.comparison.compute_activations", lambda *_, **__: pytest.fail("computed")
-    )
+def test_implants_refuse_a_base_trained_with_flatten_before_anything_is_computed():
     with pytest.raises(ConfigError, match="flatten"):
-        Comparison(toy_base(size=32, pooling="flatten"), IMAGES, [Approach(PLAIN), Approach(PLAIN, ALWAYS)], seed=0)
+        compare(toy_base(size=32, pooling="flatten"), IMAGES, [trial(), trial(implants=SHORT)])
 
 
 def test_flatten_refuses_maps_of_another_size():
-    flatten, larger = toy_base(size=32, pooling="flatten"), coloured(size=64)
+    flatten, larger = toy_base(size=32, pooling="flatten"), TaskImages(coloured(per_class=8, size=64))
     with pytest.raises(ConfigError, match=r"64 x 64 px, 4 x 4 locations.*on 2 x 2.*image_size=32"):
-        Comparison(flatten, larger, [Approach(PLAIN)], seed=0)
-    Comparison(BASE, larger, [Approach(PLAIN)], seed=0)
+        compare(flatten, larger, [trial()])
+    compare(BASE, larger, [trial()])
 
 
-def test_a_cache_of_other_images_is_refused_before_anything_is_computed(tmp_path, monkeypatch):
-    implants = [Approach(PLAIN, ALWAYS)]
-    Comparison(BASE, IMAGES, implants, seed=0, cache=tmp_path / "new").check_cache()
-    assert not (tmp_path / "new").exists()
-    compute_activations(BASE, coloured(seed=1, size=32), cache=tmp_path / "other")
-    monkeypatch.setattr(BASE, "activations", lambda *_: pytest.fail("computed"))
+@pytest.mark.parametrize("classes", ["base", "both"])
+def test_base_classes_must_be_those_of_the_base(classes):
+    with pytest.raises(ConfigError, match="other classes"):
+        compare(BASE, TaskImages(IMAGES.novel, IMAGES.novel), [trial(classes=classes)])
+
+
+def test_too_few_images_are_found_at_once():
+    with pytest.raises(DataError, match="5-shot with 4 queries needs 9"):
+        compare(BASE, IMAGES, [trial(), trial(shot=5)])
+
+
+def test_a_cache_of_other_images_is_found_at_once(tmp_path):
+    compute_activations(BASE, coloured(size=32), cache=tmp_path / "other")
     with pytest.raises(DataError, match="other"):
-        Comparison(BASE, IMAGES, implants, seed=0, cache=tmp_path / "other").check_cache()
-    Comparison(BASE, IMAGES, [Approach(PLAIN)], seed=0, cache=tmp_path / "other").check_cache()  # is not read
+        compare(BASE, IMAGES, [trial(implants=SHORT)], cache=tmp_path / "other")

@@ -1,13 +1,11 @@
 import dataclasses
 
-import numpy as np
 import pytest
-import torch
 
 from implanting.config import ImplantConfig, InferenceConfig, TaskConfig
 from implanting.dense_classification import PrototypeClassifier
 from implanting.errors import ConfigError
-from implanting.evaluation import evaluate, evaluate_poolings
+from implanting.evaluation import evaluate
 from implanting.fewshot import (
     PrototypeMethod,
     base_class_method,
@@ -16,34 +14,7 @@ from implanting.fewshot import (
     evaluate_tasks,
     joint_method,
 )
-from implanting.implants import compute_activations, implant_method
-from toys import coloured, seeded, toy_base
-
-
-def spread_features(images):
-    return images.images.float().mean((1, 2))[:, None, :] + torch.randn(32, 1, 3, generator=seeded()) * 30
-
-
-def test_accuracy_and_confusion_are_counted_from_the_answers():
-    images = coloured(classes=4, per_class=8)
-    config = TaskConfig(way=3, shot=2, queries=4, tasks=20)
-    tasks = draw_tasks(images, config)
-    method = PrototypeMethod(spread_features(images), PrototypeClassifier("gap", "gap", 1.0), tasks_at_once=7)
-    result = evaluate_tasks(method, tasks, config, classes=4)
-    confusion = np.zeros((4, 4), dtype=int)
-    for number, (truth, given) in enumerate(zip(*(part.tolist() for part in method(tasks)), strict=True)):
-        assert truth == [[label] * 4 for label in tasks.classes[number].tolist()]
-        pairs = [
-            pair
-            for true_row, given_row in zip(truth, given, strict=True)
-            for pair in zip(true_row, given_row, strict=True)
-        ]
-        assert result.per_task[number] == pytest.approx(sum(true == answer for true, answer in pairs) / 12)
-        for true, answer in pairs:
-            confusion[true, answer] += 1
-    assert result.confusion.tolist() == confusion.tolist()
-    assert result.per_class.tolist() == pytest.approx([confusion[c, c] / confusion[c].sum() for c in range(4)])
-    assert len(set(result.per_task.tolist())) > 1
+from toys import coloured, toy_base
 
 
 def test_evaluate_puts_the_parts_together():
@@ -62,58 +33,6 @@ def test_implants_are_used_from_two_shots_on():
     shape = {"way": 3, "queries": 4, "tasks": 4, "implants": ImplantConfig(implant_channels=2, implant_epochs=3)}
     assert evaluate(base, images, shot=2, **shape).method == "implants (gap/dense)"
     assert evaluate(base, images, shot=1, **shape).method == "prototypes (gap/dense)"
-
-
-def test_the_answers_with_implants_do_not_depend_on_the_chunks():
-    base, images = toy_base(size=32), coloured(classes=4, per_class=12, size=32)
-    config = TaskConfig(way=3, shot=3, queries=5, tasks=6)
-    tasks = draw_tasks(images, config)
-    activations = compute_activations(base, images)
-    settings = ImplantConfig(implant_channels=2, implant_epochs=10)
-    whole = implant_method(base, activations, InferenceConfig(), settings, seed=0)
-    parts = dataclasses.replace(whole, tasks_at_once=2)
-    assert (
-        evaluate_tasks(whole, tasks, config, 4).per_task.tolist()
-        == evaluate_tasks(parts, tasks, config, 4).per_task.tolist()
-    )
-    other_seed = implant_method(base, activations, InferenceConfig(), settings, seed=1)
-    assert not torch.equal(whole(tasks)[1], other_seed(tasks)[1])
-
-
-@pytest.mark.parametrize(("queries", "chunks"), [(5, [4, 4, 2]), (97, [2, 2, 2, 2, 2])])
-def test_tasks_of_more_images_go_through_fewer_at_once(queries, chunks):
-    images = coloured(classes=4, per_class=100)
-    config = TaskConfig(way=4, shot=3, queries=queries, tasks=10)
-    method = PrototypeMethod(images.images.float().mean((1, 2))[:, None], PrototypeClassifier("gap", "gap", 1.0))
-    seen = []
-
-    class Watched:
-        tasks_at_once = 4
-
-        def __call__(self, tasks):
-            seen.append(len(tasks))
-            return method(tasks)
-
-    tasks = draw_tasks(images, config)
-    result = evaluate_tasks(Watched(), tasks, config, classes=4)
-    assert seen == chunks
-    assert result.per_task.tolist() == evaluate_tasks(method, tasks, config, classes=4).per_task.tolist()
-
-
-def test_implants_trained_once_answer_as_if_trained_for_each_way_to_test():
-    base, images = toy_base(size=32), coloured(classes=4, per_class=12, size=32)
-    config = TaskConfig(way=3, shot=3, queries=5, tasks=6)
-    tasks, activations = draw_tasks(images, config), compute_activations(base, images)
-    settings = ImplantConfig(implant_channels=2, implant_epochs=10)
-    tests = [InferenceConfig("gap", "gmp"), InferenceConfig("gap", "dense"), InferenceConfig("gmp", "gap")]
-    methods = [implant_method(base, activations, test, settings, seed=0) for test in tests]
-    alone = [evaluate_tasks(method, tasks, config, 4) for method in methods]
-    together = evaluate_poolings(methods, tasks, config, 4)
-    assert [one.method for one in together] == ["implants (gap/gmp)", "implants (gap/dense)", "implants (gmp/gap)"]
-    for one, other in zip(alone, together, strict=True):
-        assert one.method == other.method
-        assert one.per_task.tolist() == other.per_task.tolist()
-        assert one.confusion.tolist() == other.confusion.tolist()
 
 
 def test_implants_at_one_shot_are_trained_on_views():

@@ -46,7 +46,7 @@ def test_else_the_extra_split():
 
 def test_without_either_it_is_said_how_to_train():
     assert extra_images(DESCRIBED.class_names, without_extra) is None
-    with pytest.raises(ConfigError, match="--hold-out 100"):
+    with pytest.raises(ConfigError, match="`hold_out` 100"):
         held_out_images(ALL_TRAINED, without_extra)
 
 

@@ -96,7 +96,7 @@ def test_queries_alone_may_be_all_images_of_a_class(labels):
 
 
 def test_too_few_images_of_base_classes():
-    with pytest.raises(DataError, match=r"base class 'class 0' has 30 images that were not trained on.*--hold-out 31"):
+    with pytest.raises(DataError, match=r"base class 'class 0' has 30 images that were not trained on.*`hold_out` 31"):
         draw_queries(TEN_OF_THIRTY, TaskConfig(queries=31))
 
 

@@ -13,6 +13,7 @@ from implanting.datasets import ImageSet, add_views
 from implanting.dense_classification import locations
 from implanting.errors import DataError
 from implanting.implants import DESCRIPTION, Activations, compute_activations
+from rounding import assert_near
 from toys import noise, toy_base
 
 
@@ -64,11 +65,11 @@ def test_kept_activations_are_those_of_each_image_by_itself(network, channels, k
     for number, image in enumerate(IMAGES.images):
         maps, phi = base.activations(image[None])
         for cached, fresh in zip([*activations.base_maps, activations.phi], [*maps, phi], strict=True):
-            torch.testing.assert_close(cached[number], locations(fresh)[0], rtol=1e-4, atol=1e-5)
+            assert_near(cached[number], locations(fresh)[0])
 
 
 def test_phi_is_that_of_embedding():
-    torch.testing.assert_close(compute_activations(BASE, IMAGES).phi, BASE.embed(IMAGES.images), rtol=1e-4, atol=1e-5)
+    assert_near(compute_activations(BASE, IMAGES).phi, BASE.embed(IMAGES.images))
 
 
 def test_beyond_the_budget_all_maps_are_in_a_file(tmp_path, monkeypatch):

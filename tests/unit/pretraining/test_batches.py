@@ -35,8 +35,8 @@ def test_the_order_depends_on_the_seed():
 
 def test_images_and_labels_belong_together():
     images = coloured()
-    pixels, labels = batch(images, PLAIN, 5, seed=3, step=7)
-    chosen = batch_indices(7, 5, len(images), seed=3)
+    pixels, labels, chosen = batch(images, PLAIN, 5, seed=3, step=7)
+    assert torch.equal(chosen, batch_indices(7, 5, len(images), seed=3))
     assert torch.equal(pixels, images.images[chosen])
     assert torch.equal(labels, images.labels[chosen])
 

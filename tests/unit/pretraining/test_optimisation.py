@@ -55,11 +55,6 @@ def test_steps_at_their_corners(progress, factor):
     assert schedule(tiny_config(schedule="steps", learning_rate=0.1), float(progress)) == pytest.approx(0.1 * factor)
 
 
-def test_constant_schedule():
-    config = tiny_config(schedule="constant", learning_rate=0.3)
-    assert {schedule(config, step / 10) for step in range(10)} == {0.3}
-
-
 def model(network: str = "c128f", seed: int = 0) -> StageOne:
     return StageOne(*build(tiny_config(architecture=NetworkConfig(network, width=2), seed=seed), 3, (16, 16)))
 

@@ -11,6 +11,7 @@ from implanting.errors import ConfigError, DataError
 from implanting.fewshot import draw_tasks
 from implanting.reproduce import figure3
 from implanting.reproduce.figure3 import both_right, dense_better, pick, pooling_better
+from rounding import NEAR, assert_near
 from toys import coloured, toy_base
 
 TASKS = TaskConfig(way=3, shot=2, queries=5, tasks=4, seed=3)
@@ -77,10 +78,10 @@ def test_base_examples_are_scored_by_the_class_weights(found):
         for base, sight in ((POOLING, example.pooling), (DENSE, example.dense)):
             weights = base.classifier.class_weights
             expected = probabilities_by_hand(base, image, weights)
-            assert sight.probability == pytest.approx(expected[truth], abs=1e-5)
+            assert sight.probability == pytest.approx(expected[truth], abs=NEAR)
             locations = base.embed(image[None])[0]
             by_hand = [cosine(location, weights[truth]) for location in locations]
-            np.testing.assert_allclose(sight.map.flatten(), by_hand, atol=1e-5)
+            assert_near(sight.map.flatten(), by_hand, scale=1)
 
 
 def scored_by_prototypes(base, image, sight, support, truth) -> bool:
@@ -88,7 +89,7 @@ def scored_by_prototypes(base, image, sight, support, truth) -> bool:
     vectors = [base.embed(NOVEL.images[images]).mean(1).mean(0) for images in support]
     by_hand = [cosine(location, vectors[truth]) for location in base.embed(image[None])[0]]
     probability = probabilities_by_hand(base, image, vectors)[truth]
-    return np.allclose([sight.probability, *sight.map.flatten()], [probability, *by_hand], atol=1e-5)
+    return np.allclose([sight.probability, *sight.map.flatten()], [probability, *by_hand], atol=NEAR)
 
 
 def test_novel_examples_are_scored_by_the_prototypes_of_a_task_that_asks_for_them(found):

@@ -4,6 +4,7 @@ import pytest
 from implanting.config import TaskConfig
 from implanting.fewshot import Result
 from implanting.reproduce import KeptResults
+from implanting.reproduce.kept_results import PACKAGE, fingerprint_of_source
 
 RESULT = Result("toy", TaskConfig(shot=1, tasks=2), "images", np.array([0.25, 1 / 3]), np.array([[3, 1], [0, 4]]))
 
@@ -35,3 +36,27 @@ def test_a_spoilt_file_counts_as_none(kept, spoil):
     kept.write(file, RESULT)
     file.write_bytes(spoil(file.read_bytes()))
     assert kept.read(file) is None
+
+
+def write_package(folder, **files):
+    (folder / "room").mkdir(parents=True)
+    for name, content in {"first": "one = 1\n", "room/second": "two = 2\n", **files}.items():
+        (folder / f"{name}.py").write_text(content)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("first", "one = 2\n"), ("room/second", "two = 3\n"), ("room/third", ""), ("first", "one = 1")],
+)
+def test_any_change_of_the_source_is_another_code(tmp_path, name, content):
+    before = fingerprint_of_source(write_package(tmp_path / "before"))
+    assert fingerprint_of_source(write_package(tmp_path / "same")) == before
+    assert fingerprint_of_source(write_package(tmp_path / "after", **{name: content})) != before
+
+
+def test_a_result_of_other_code_is_not_taken_up(kept, tmp_path, monkeypatch):
+    assert (PACKAGE / "reproduce" / "kept_results.py").exists()  # the code that is running
+    kept.write(kept.file_of(base="a"), RESULT)
+    monkeypatch.setattr("implanting.reproduce.kept_results.PACKAGE", write_package(tmp_path / "package"))
+    assert kept.read(kept.file_of(base="a")) is None

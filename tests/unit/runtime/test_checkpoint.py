@@ -43,7 +43,7 @@ def test_parts_of_a_file_are_told_apart():
 )
 def test_a_place_where_no_file_can_be_written_is_refused(tmp_path, name, said):
     (tmp_path / "b.safetensors").mkdir()
-    with pytest.raises(ConfigError, match=f"--out .*{said}"):
+    with pytest.raises(ConfigError, match=f"`out` .*{said}"):
         check_destination(tmp_path / name)
     check_destination(tmp_path / "a.safetensors")
 

@@ -37,7 +37,7 @@ def test_one_process_joins_no_group():
 def test_devices():
     assert choose_device("cpu") == torch.device("cpu")
     assert choose_device("auto").type in ("cpu", "cuda", "mps")
-    with pytest.raises(ConfigError, match="--device abacus"):
+    with pytest.raises(ConfigError, match="`device` abacus"):
         choose_device("abacus")
 
 

@@ -1,21 +1,23 @@
 """`implanting demo`: the whole method on real images that come with a dependency."""
 
 import dataclasses
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import torch
 
 from implanting.base import BaseNetwork
 from implanting.classifier import ImageClassifier
 from implanting.cli.parsing import parse
-from implanting.config import Pooling, PretrainConfig, RunConfig
-from implanting.console import TrainingDisplay, print_json, print_table, say, show_progress
+from implanting.cli.training_display import TrainingDisplay
+from implanting.cli.verbs.evaluate_report import accuracy_rows
+from implanting.config import ImplantConfig, InferenceConfig, Pooling, PretrainConfig, RunConfig, TaskConfig
+from implanting.console import print_json, print_table, say, show_progress
 from implanting.datasets import BASE_DIGITS, NOVEL_DIGITS, ImageSet, read_digits
-from implanting.evaluation import evaluate
+from implanting.evaluation import Approach, TaskImages, Trial, compare
 from implanting.fewshot import Result, mean_of
 from implanting.pretraining import RECIPES, pretrain
 from implanting.runtime import choose_device, set_threads
@@ -34,10 +36,11 @@ class Demo:
     trained anew for each task. All are tested on the same tasks.
     """
 
+    HELP_FROM: ClassVar[tuple[type, ...]] = (TaskConfig,)
+
     tasks: int = 300
     """Few-shot tasks a cell of the table."""
     queries: int = 15
-    """Query images of each class."""
     seed: int = 0
     """Fixes initial weights, order, augmentation and tasks."""
     heat_map: Path = Path("demo-heat-map.png")
@@ -54,14 +57,14 @@ def main(arguments: Sequence[str]) -> int:
     began = time.monotonic()
     base_images, novel_images = read_digits(BASE_DIGITS, "base digits"), read_digits(NOVEL_DIGITS, "novel digits")
     say(f"base digits {BASE_DIGITS}: {len(base_images)} images; novel digits {NOVEL_DIGITS}: {len(novel_images)}")
-    results: dict[str, dict[int, Result]] = {}
+    images, results = TaskImages(novel_images), dict[str, dict[int, Result]]()
     for pooling, title in TRAINED.items():
         say(f"stage 1 with {title}")
         config = dataclasses.replace(RECIPES["demo"].config, pooling=pooling, seed=command.seed)
         base = train(config, base_images, command.run)
-        results[title] = few_shot(command, base, novel_images, SHOTS)
+        results[title] = few_shot(command, base, images, SHOTS)
     say("stage 2: implants for each task")
-    results[IMPLANTS] = few_shot(command, base, novel_images, SHOTS[1:], implants=True)
+    results[IMPLANTS] = few_shot(command, base, images, SHOTS[1:], ImplantConfig())
     draw_heat_map(base, novel_images, command)
     seconds = time.monotonic() - began
     if command.json:
@@ -73,29 +76,19 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def train(config: PretrainConfig, base_images: ImageSet, run: RunConfig) -> BaseNetwork:
-    """Stage 1 with a display, its checkpoint thrown away."""
-    with tempfile.TemporaryDirectory() as folder, TrainingDisplay() as display:
-        out = Path(folder) / "base.safetensors"
-        return pretrain(config, base_images, None, out, device=choose_device(run.device), observe=display)
+    """Stage 1 with a display; nothing is saved."""
+    with TrainingDisplay() as display:
+        return pretrain(config, base_images, None, None, device=choose_device(run.device), observe=display)
 
 
 def few_shot(
-    command: Demo, base: BaseNetwork, novel_images: ImageSet, shots: Sequence[int], implants: bool = False
+    command: Demo, base: BaseNetwork, images: TaskImages, shots: Sequence[int], implants: ImplantConfig | None = None
 ) -> dict[int, Result]:
     """One method at some numbers of shots, on the same tasks as the others."""
-    return {
-        shot: evaluate(
-            base,
-            novel_images,
-            shot=shot,
-            queries=command.queries,
-            tasks=command.tasks,
-            seed=command.seed,
-            implants=implants,
-            progress=show_progress,
-        )
-        for shot in shots
-    }
+    tasks = TaskConfig(queries=command.queries, tasks=command.tasks, seed=command.seed)
+    approach = Approach(InferenceConfig(), implants)
+    trials = [Trial(approach, dataclasses.replace(tasks, shot=shot)) for shot in shots]
+    return {trial.tasks.shot: result for trial, result in compare(base, images, trials, progress=show_progress)}
 
 
 def draw_heat_map(base: BaseNetwork, novel_images: ImageSet, command: Demo) -> None:
@@ -112,17 +105,10 @@ def draw_heat_map(base: BaseNetwork, novel_images: ImageSet, command: Demo) -> N
 
 def show(command: Demo, results: dict[str, dict[int, Result]], seconds: float) -> None:
     """The table, with paired gains."""
-
-    def row(title: str, texts: dict[int, str]) -> list[str]:
-        return [title, *(texts.get(shot, "") for shot in SHOTS)]
-
-    rows = [row(title, {shot: str(cell.estimate) for shot, cell in cells.items()}) for title, cells in results.items()]
-    for name, better, worse in (("DC over GAP", DENSE, GAP), ("implants over DC", IMPLANTS, DENSE)):
-        gains = {shot: cell.gain_over(results[worse][shot]) for shot, cell in results[better].items()}
-        rows.append(row(f"gain of {name}, paired", {shot: gain.signed() for shot, gain in gains.items()}))
+    gains = {"gain of DC over GAP, paired": (DENSE, GAP), "gain of implants over DC, paired": (IMPLANTS, DENSE)}
     print_table(
         "5-way classification of novel digits",
         ["", *(f"{shot}-shot" for shot in SHOTS)],
-        rows,
+        accuracy_rows(results, gains),
         f"accuracy in %, {mean_of(command.tasks)}; {seconds:.0f} s. Implants need two examples a class.",
     )

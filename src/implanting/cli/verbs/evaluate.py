@@ -3,62 +3,158 @@
 import dataclasses
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
 
 from implanting.base import BaseNetwork, load_base
 from implanting.cli.parsing import parse
-from implanting.cli.verbs.evaluate_prepare import Prepared, prepare
 from implanting.cli.verbs.evaluate_report import (
-    images_told,
-    remark,
+    Tested,
     result_arrays,
     rows_of,
+    say_remarks,
     say_what_is_left_out,
     show,
+    task_arrays,
     write_arrays,
 )
-from implanting.cli.verbs.evaluate_settings import Evaluate
 from implanting.cli.workers import launch
-from implanting.console import print_json
+from implanting.config import ImplantConfig, InferenceConfig, RunConfig, TaskConfig, require
+from implanting.console import print_json, show_progress
+from implanting.datasets import ImageSet, read_dataset
+from implanting.errors import ConfigError
+from implanting.evaluation import Approach, Classes, TaskImages, Trial, compare, held_out_images
 from implanting.fewshot import Result
 from implanting.runtime import check_destination, choose_device, process_group, rank, set_threads, world_size
 
 
+@dataclass(frozen=True)
+class Evaluate:
+    """Few-shot accuracy of a base network on classes it has not seen, by prototypes, with a 95 % interval.
+
+    Task i depends on the seed and i alone: other settings or another base see the same tasks.
+    """
+
+    HELP_FROM: ClassVar[tuple[type, ...]] = (TaskConfig,)
+
+    base: Path
+    """A base network: a file made by `implanting pretrain`, efficientnet-lite0 (ImageNet) or fc100."""
+    data: Path
+    """A data set (docs/data.md)."""
+    split: str = "test"
+    """Its classes: test, val or train."""
+    splits: str | None = None
+    """Class lists for unsplit data: fc100, cifar-fs, miniimagenet, or a JSON or csv FILE; default: as for the base."""
+    way: int = TaskConfig.way
+    shot: tuple[int, ...] = (1, 5, 10)
+    """Support images of each class; several values are evaluated in turn."""
+    queries: int = TaskConfig.queries
+    tasks: int = TaskConfig.tasks
+    seed: int = TaskConfig.seed
+    classes: Classes = "novel"
+    """novel: a task's classes, by prototypes. base: all base classes, by the learned class weights. both: together."""
+    implants: bool = False
+    """Train implants on each task's supports, and test them beside the prototypes on the same tasks."""
+    half: bool = False
+    """Keep the base activations that implants read in half precision."""
+    cache: Path | None = None
+    """A folder to keep these activations in for other runs."""
+    workers: int = 1
+    """Processes on this machine that share the tasks, each with as many threads as OMP_NUM_THREADS says, or one."""
+    save_tasks: Path | None = None
+    """Write the tasks to this file (.npz), for other people's code."""
+    save_results: Path | None = None
+    """Write the accuracy of every task and the confusion of classes to this file (.npz)."""
+    json: bool = False
+    """End with one JSON document on stdout, which also has the accuracy of each class."""
+    pooling: InferenceConfig = field(default_factory=InferenceConfig)
+    adapt: ImplantConfig = field(default_factory=ImplantConfig)
+    run: RunConfig = field(default_factory=RunConfig)
+
+    def check(self) -> None:
+        """Refuse settings by themselves; those that contradict each other are refused by what is made of them."""
+        require(self.workers >= 1, "workers", self.workers, "1 or more")
+        require(len(self.shot) >= 1, "shot", "empty", "one number or more")
+        if self.save_results:
+            check_destination(self.save_results, "save_results", ".npz")
+
+    def approaches(self) -> list[Approach]:
+        """Prototypes of the images, of their views where these are averaged, implants, and implants where they help."""
+        asked = Approach(self.pooling, self.adapt if self.implants else None, self.classes)
+        without = replace(asked, implants=None)
+        approaches = [replace(without, pooling=replace(self.pooling, support_views=1)), without]
+        if asked.implants is not None:
+            always = replace(asked.implants, implant_decision="always")
+            approaches += [replace(asked, implants=always), asked]
+        return list(dict.fromkeys(approaches))
+
+    def task_configs(self) -> list[TaskConfig]:
+        """The tasks of each number of shots, which makes no difference to base classes."""
+        shots = self.shot[:1] if self.classes == "base" else dict.fromkeys(self.shot)
+        return [TaskConfig(self.way, shot, self.queries, self.tasks, self.seed) for shot in shots]
+
+    def trials(self) -> list[Trial]:
+        """What is compared, as far as the supports suffice."""
+        pairs = [(approach, config) for approach in self.approaches() for config in self.task_configs()]
+        return [Trial(approach, config) for approach, config in pairs if approach.works_with(config.shot)]
+
+
 def main(arguments: Sequence[str]) -> int:
-    """Compute what each image needs once, then evaluate each number of shots."""
+    """Check everything once, before workers are started; then compute the results."""
     command = parse(Evaluate, "evaluate", arguments)
     command.check()
-    if command.save_results:
-        check_destination(command.save_results, "--save-results", ".npz")
+    trials = command.trials()
     set_threads(command.run.threads)
     device = choose_device(command.run.device)
     base, began = load_base(command.base, str(device)), time.monotonic()
-    prepared = prepared_and_saved(command, base)
+    tested = Tested(base, command.base, read_images(command, base), command.classes)
+    comparison = compare(base, tested.images, trials, half=command.half, cache=command.cache, progress=show_progress)
+    if command.save_tasks and rank() == 0:
+        write_arrays(command.save_tasks, "--save-tasks", task_arrays(tested, command.task_configs()))
     if command.workers > 1 and world_size() == 1:
-        del prepared  # it was made so that what is wrong is said once, by one process; each worker makes its own
+        del tested, comparison  # made so that one process says what is wrong; each worker makes its own
         return launch(command.workers, "evaluate", arguments)
-    remark(command, base, prepared)
+    say_remarks(tested, command.pooling)
     with process_group(device):
-        results = prepared.run()
-    if command.implants:
-        say_what_is_left_out(command)
-    tell(command, prepared, results, time.monotonic() - began)
+        results = [result for _, result in comparison]
+    say_what_is_left_out(command.approaches(), command.task_configs())
+    tell(command, tested, results, time.monotonic() - began)
     return 0
 
 
-def prepared_and_saved(command: Evaluate, base: BaseNetwork) -> Prepared:
-    """The evaluation but for its slow part; its tasks are written where that is asked for."""
-    prepared = prepare(command, base)
-    if command.save_tasks and rank() == 0:
-        write_arrays(command.save_tasks, "--save-tasks", prepared.task_arrays)
-    return prepared
-
-
-def tell(command: Evaluate, prepared: Prepared, results: Sequence[Result], seconds: float) -> None:
+def tell(command: Evaluate, tested: Tested, results: Sequence[Result], seconds: float) -> None:
     """The results, as they are asked for."""
     if command.save_results and rank() == 0:
-        write_arrays(command.save_results, "--save-results", result_arrays(results, prepared.class_names))
+        write_arrays(command.save_results, "--save-results", result_arrays(tested, results))
     if command.json:
-        rows = rows_of(command, results, prepared.class_names)
-        print_json(dataclasses.asdict(command), seconds, rows, images=images_told(prepared))
+        print_json(dataclasses.asdict(command), seconds, rows_of(tested, results), images=tested.described())
     else:
-        show(command, prepared.title, results)
+        show(tested, results)
+
+
+def read_images(command: Evaluate, base: BaseNetwork) -> TaskImages:
+    """The images that tasks are drawn from."""
+    read = partial(read_split, command, base)
+    novel = None if command.classes == "base" else read(command.split)
+    if command.classes == "novel":
+        return TaskImages(novel)
+    if base.description is None:
+        raise ConfigError(
+            f"--classes {command.classes}: {base.name} comes without its base classes' images and weights"
+        )
+    return TaskImages(novel, held_out_images(base.description, read))
+
+
+def read_split(command: Evaluate, base: BaseNetwork, split: str) -> ImageSet:
+    """A split of the data, its images brought to the size that the base was trained for."""
+    return read_dataset(
+        command.data,
+        split,
+        splits=command.splits,
+        default_splits=base.data.splits,
+        split_seed=base.data.split_seed,
+        image_size=base.preprocessing.square_size,
+        progress=show_progress,
+    )

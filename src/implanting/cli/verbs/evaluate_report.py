@@ -2,81 +2,108 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from implanting.base import BaseNetwork
-from implanting.cli.verbs.evaluate_prepare import Prepared, approaches_of
-from implanting.cli.verbs.evaluate_settings import Evaluate
+from implanting.config import InferenceConfig, TaskConfig
 from implanting.console import print_table, say
 from implanting.datasets import ImageSet, shared_classes
 from implanting.errors import ConfigError
-from implanting.fewshot import Result, mean_of
+from implanting.evaluation import EXTRA_SPLIT, Approach, Classes, TaskImages
+from implanting.fewshot import Result, arrays_of, mean_of
 
 TOO_FEW_TO_ADAPT = "implants cannot be trained on one support a class; prototypes only (--adapt-views 2 would do it)"
 TOO_FEW_TO_DECIDE = "too few supports to hold some out and decide from them"
 
 
-def remark(command: Evaluate, base: BaseNetwork, prepared: Prepared) -> None:
-    """What makes the figures worth less than they seem, or is not as one might think."""
-    novel = prepared.novel.class_names if prepared.novel else ()
+@dataclass(frozen=True)
+class Tested:
+    """What is tested, and on what."""
+
+    base: BaseNetwork
+    named: Path
+    """The base network, as the user names it."""
+    images: TaskImages
+    classes: Classes
+
+    def title(self, way: int) -> str:
+        """The images and their classes, in words."""
+        base_classes = len(self.base.class_names)
+        if self.classes == "base":
+            return f"{len(self.images.base)} images of all {base_classes} base classes, not trained on"
+        novel = self.images.novel
+        if self.classes == "both":
+            return f"all {base_classes} base classes and {way} of {novel.name} together"
+        return f"{novel.name}, {way}-way tasks of its {len(novel.class_names)} classes"
+
+    def class_names(self) -> tuple[str, ...]:
+        """The rows and columns of the confusion."""
+        if self.classes != "both":
+            return self.images.tested(self.classes)[0].class_names
+        base, novel = (image_set.class_names for image_set in self.images.tested("both"))
+        return (*(f"base/{name}" for name in base), *(f"novel/{name}" for name in novel))
+
+    def image_sets(self) -> list[ImageSet]:
+        """All images that are tested, those of novel classes first."""
+        return self.images.tested(self.classes)[::-1]
+
+    def described(self) -> list[dict[str, Any]]:
+        """For JSON: which images were tested, and how they were brought to their size."""
+        return [
+            {
+                "name": image_set.name,
+                "images": len(image_set),
+                "size": list(image_set.images.shape[1:3]),
+                "stored_size": image_set.stored_size,
+                "resizing": image_set.resizing,
+            }
+            for image_set in self.image_sets()
+        ]
+
+
+def say_remarks(tested: Tested, pooling: InferenceConfig) -> None:
+    """Warnings about the comparison."""
+    base = tested.base
+    novel = () if tested.classes == "base" else tested.images.novel.class_names
     if shared := shared_classes(base.class_names, novel):
         say(f"warning: {len(shared)} of these were base classes, such as '{shared[0]}': not a few-shot result")
     if not base.finished:
-        say(f"warning: the training of {command.base} is not finished")
-    pooling = command.pooling
+        say(f"warning: the training of {tested.named} is not finished")
     if base.pooling == "flatten" and (pooling.query_pooling is not None or pooling.support_pooling != "gap"):
         say("--support-pooling and --query-pooling are not used: the base was trained with flatten, on all locations")
-    for image_set in prepared.image_sets:
-        if was_resized(image_set):
-            stored, here = (in_pixels(size) for size in (image_set.stored_size, image_set.images.shape[1:3]))
-            say(f"{image_set.name}: resized from {stored} (its first image) to {here}, the size of the base's images")
+    for image_set in tested.image_sets():
+        stored, here = image_set.stored_size, tuple(image_set.images.shape[1:3])
+        if stored is not None and stored != here:
+            sizes = f"from {in_pixels(stored)} (its first image) to {in_pixels(here)}"
+            say(f"{image_set.name}: resized {sizes}, the size of the base's images")
 
 
-def was_resized(image_set: ImageSet) -> bool:
-    """Whether the images are not as stored."""
-    return image_set.stored_size is not None and image_set.stored_size != tuple(image_set.images.shape[1:3])
-
-
-def in_pixels(size: Sequence[int] | None) -> str:
+def in_pixels(size: Sequence[int]) -> str:
     """Height and width as people write them."""
-    return "unknown" if size is None else f"{size[1]} x {size[0]} px"
+    return f"{size[1]} x {size[0]} px"
 
 
-def say_what_is_left_out(command: Evaluate) -> None:
+def say_what_is_left_out(approaches: Sequence[Approach], configs: Sequence[TaskConfig]) -> None:
     """Which shots are too few for a decision about implants, or for implants."""
-    for approach in approaches_of(command):
-        shots = [config.shot for config in command.task_configs]
-        if few := [str(shot) for shot in shots if not approach.serves(shot)]:
+    for approach in approaches:
+        if few := [str(config.shot) for config in configs if not approach.works_with(config.shot)]:
             say(f"{' and '.join(few)}-shot: {TOO_FEW_TO_DECIDE if approach.decides else TOO_FEW_TO_ADAPT}")
 
 
-def images_told(prepared: Prepared) -> list[dict[str, Any]]:
-    """For JSON: which images were tested, and how they were brought to their size."""
-    return [
-        {
-            "name": image_set.name,
-            "images": len(image_set),
-            "size": list(image_set.images.shape[1:3]),
-            "stored_size": image_set.stored_size,
-            "resizing": image_set.resizing,
-        }
-        for image_set in prepared.image_sets
-    ]
-
-
-def rows_of(command: Evaluate, results: Sequence[Result], class_names: Sequence[str]) -> list[dict[str, Any]]:
-    """A row a result; all but the first of so many shots carry their paired gain over it on the same tasks."""
+def rows_of(tested: Tested, results: Sequence[Result]) -> list[dict[str, Any]]:
+    """One row per result, with the paired gain over the first method at the same shot."""
     first = {result.config.shot: result for result in reversed(results)}
     rows = []
     for result in results:
-        row = result.row() | ({"shot": None} if command.classes == "base" else {})
+        row = result.row() | ({"shot": None} if tested.classes == "base" else {})
         if result is not first[result.config.shot]:
             gain = result.gain_over(first[result.config.shot])
             row |= {"gain": gain.mean, "gain_interval": gain.known_interval}
-        rows.append(row | {"per_class": per_class(result, class_names)})
+        rows.append(row | {"per_class": per_class(result, tested.class_names())})
     return rows
 
 
@@ -87,41 +114,75 @@ def per_class(result: Result, class_names: Sequence[str]) -> dict[str, float | N
     return {name: None if math.isnan(accuracy) else accuracy for name, accuracy in pairs}
 
 
-def show(command: Evaluate, title: str, results: Sequence[Result]) -> None:
-    """A row a method, and the paired gain over the first."""
-    cells = {(result.method, result.config.shot): result for result in results}
-    methods = list(dict.fromkeys(result.method for result in results))
-    shots = list(dict.fromkeys(result.config.shot for result in results))
+def show(tested: Tested, results: Sequence[Result]) -> None:
+    """A row per method, and its paired gain over the first."""
+    methods: dict[str, dict[int, Result]] = {}
+    for result in results:
+        methods.setdefault(result.method, {})[result.config.shot] = result
+    first, *others = methods
+    titles = ["gain, paired"] if len(others) == 1 else [f"gain of {name}, paired" for name in others]
+    rows = accuracy_rows(methods, {title: (name, first) for title, name in zip(titles, others, strict=True)})
+    columns = ["accuracy"] if tested.classes == "base" else [f"{shot}-shot" for shot in methods[first]]
+    config = results[0].config
+    title = f"{tested.named.name} on {tested.title(config.way)}"
+    print_table(title, ["", *columns], rows, caption(tested.classes, config))
+
+
+def accuracy_rows(methods: Mapping[str, Mapping[int, Result]], gains: Mapping[str, tuple[str, str]]) -> list[list[str]]:
+    """A row per method with its accuracy at each shot, then the paired gain of one method over another.
+
+    The first method has a result at every shot.
+    """
+    shots = next(iter(methods.values()))
 
     def row(title: str, texts: Mapping[int, str]) -> list[str]:
         return [title, *(texts.get(shot, "") for shot in shots)]
 
-    rows = [
-        row(name, {shot: str(result.estimate) for (method, shot), result in cells.items() if method == name})
-        for name in methods
-    ]
-    for name in methods[1:]:
-        served = [shot for method, shot in cells if method == name]
-        gains = {shot: cells[name, shot].gain_over(cells[methods[0], shot]).signed() for shot in served}
-        rows.append(row("gain, paired" if len(methods) == 2 else f"gain of {name}, paired", gains))
-    columns = ["accuracy"] if command.classes == "base" else [f"{shot}-shot" for shot in shots]
-    print_table(f"{command.base.name} on {title}", ["", *columns], rows, caption(command))
+    rows = [row(name, {shot: str(one.estimate) for shot, one in results.items()}) for name, results in methods.items()]
+    for title, (better, worse) in gains.items():
+        paired = {shot: one.gain_over(methods[worse][shot]) for shot, one in methods[better].items()}
+        rows.append(row(title, {shot: gain.signed() for shot, gain in paired.items()}))
+    return rows
 
 
-def caption(command: Evaluate) -> str:
+def caption(classes: Classes, config: TaskConfig) -> str:
     """What the figures are."""
-    brackets = "query pooling; no supports" if command.classes == "base" else "support/query pooling"
-    return f"accuracy in %, {mean_of(command.tasks)}, {command.queries} queries a class; in brackets, {brackets}"
+    brackets = "query pooling; no supports" if classes == "base" else "support/query pooling"
+    return f"accuracy in %, {mean_of(config.tasks)}, {config.queries} queries a class; in brackets, {brackets}"
 
 
-def result_arrays(results: Sequence[Result], class_names: Sequence[str]) -> dict[str, np.ndarray]:
+def task_arrays(tested: Tested, configs: Sequence[TaskConfig]) -> dict[str, np.ndarray]:
+    """The tasks for other code."""
+    images = tested.images
+    arrays: dict[str, np.ndarray] = {}
+    if tested.classes != "base":
+        arrays |= arrays_of(images.novel, [(images.novel_tasks(config), config) for config in configs])
+    if tested.classes != "novel":
+        arrays |= base_task_arrays(tested, configs[0])
+    return arrays
+
+
+def base_task_arrays(tested: Tested, config: TaskConfig) -> dict[str, np.ndarray]:
+    """The tasks of base classes; images are numbered as in the split that they are from."""
+    image_set, tasks = tested.images.base, tested.images.base_tasks(config)
+    held_out = tested.base.description.held_out if tested.base.description else ()
+    numbers = np.array(held_out) if held_out else np.arange(len(image_set))
+    return {
+        "base_split": np.array("train" if held_out else EXTRA_SPLIT),
+        "base_class_names": np.array(image_set.class_names),
+        "base_classes": tasks.classes.numpy(),
+        "base_query": numbers[tasks.query.numpy()],
+    }
+
+
+def result_arrays(tested: Tested, results: Sequence[Result]) -> dict[str, np.ndarray]:
     """The results for other code, in the order of the rows of JSON."""
     return {
         "method": np.array([result.method for result in results]),
         "shot": np.array([result.config.shot for result in results]),
         "per_task": np.stack([result.per_task for result in results]),
         "confusion": np.stack([result.confusion for result in results]),
-        "class_names": np.array(class_names),
+        "class_names": np.array(tested.class_names()),
     }
 
 

@@ -46,7 +46,7 @@ def main(arguments: Sequence[str]) -> int:
     command = parse(Export, "export", arguments)
     out = command.onnx or command.file.with_suffix(".onnx")
     require_exporter()
-    check_destination(out, "--onnx", ".onnx")
+    check_destination(out, "onnx", ".onnx")
     set_threads(command.run.threads)
     began = time.monotonic()
     classifier = ImageClassifier.load(command.file, base=command.base, device="cpu")  # where a graph is traced

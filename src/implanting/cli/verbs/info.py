@@ -13,7 +13,7 @@ from implanting.classifier import KIND as CLASSIFIER
 from implanting.classifier import ImageClassifier
 from implanting.cli.parsing import parse
 from implanting.cli.verbs.trial import trial
-from implanting.console import describe, print_document, print_table, print_text
+from implanting.console import print_document, print_table, print_text
 from implanting.errors import ConfigError
 from implanting.pretraining import RECIPES
 from implanting.runtime import FORMAT, kind_of
@@ -89,8 +89,8 @@ def show_base(command: Info, base: BaseNetwork) -> None:
         print_document({"format": FORMAT, **base_document(base)[0], **facts})
         return
     rows = [[title, shorten(text, 90)] for title, text in base.summary().items()]
-    for last in base.training.get("validation", [])[-1:]:
-        rows.append(["validation classes", describe(last)])
+    for last in base.description.training.validation[-1:] if base.description else ():
+        rows.append(["validation classes", str(last)])
     rows.append(["this machine", str(trial(base))])
     made_by = f"made by implanting {base.description.code_version}" if base.description else ""
     print_table(str(command.file), ["", ""], rows, made_by)

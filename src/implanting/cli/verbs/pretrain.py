@@ -3,33 +3,34 @@
 import dataclasses
 import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 import tyro
 
-from implanting.base import BaseNetwork
+from implanting.base import BaseDescription, BaseNetwork, TrainingFacts
 from implanting.cli.parsing import parse, recipe_from
+from implanting.cli.training_display import TrainingDisplay
 from implanting.config import PretrainConfig, RunConfig
-from implanting.console import TrainingDisplay, describe, print_json, print_table, say, show_progress
+from implanting.console import print_json, print_table, say, show_progress
 from implanting.datasets import ImageSet, read_dataset
 from implanting.errors import SplitMissing
 from implanting.pretraining import (
     RECIPES,
+    Event,
+    Finished,
+    Output,
     RecipeName,
+    Stopped,
     TrainingLog,
-    check_output,
     plot_training,
     pretrain,
-    why_no_validation,
 )
 from implanting.runtime import choose_device, restarted, set_threads
-
-RESULT = ("method", "way", "shot", "mean", "interval", "tasks")
 
 
 @dataclass(frozen=True)
@@ -61,34 +62,32 @@ def main(arguments: Sequence[str]) -> int:
     recipe, config = recipe_from(arguments)
     missing: Any = tyro.MISSING
     command = parse(Pretrain, "pretrain", arguments, Pretrain(data=missing, out=missing, recipe=recipe, config=config))
-    resume = command.resume or restarted()
-    check_output(command.out, resume, command.overwrite)
+    output = Output(command.out, command.resume or restarted(), command.overwrite)
     set_threads(command.run.threads)
     device = choose_device(command.run.device)
     base_images, validation = read_splits(command.data, command.config)
     began = time.monotonic()
-    base = train(command.config, base_images, validation, command.out, device, resume, command.overwrite)
-    return report(command, base.training, time.monotonic() - began)
+    base = train(command.config, base_images, validation, output, device)
+    description = cast(BaseDescription, base.description)  # which all that is trained here has
+    return report(command, description.training, time.monotonic() - began)
 
 
 def train(
     config: PretrainConfig,
     base_images: ImageSet,
     validation: ImageSet | None,
-    out: Path,
+    out: Output,
     device: torch.device,
-    resume: bool,
-    overwrite: bool = False,
 ) -> BaseNetwork:
     """Stage 1 with a display, a log and the curves; a signal stops it, saved as it stands."""
-    log = TrainingLog(out.with_suffix(".jsonl"))
+    log = TrainingLog(out.path.with_suffix(".jsonl"))
     with stop_on_signal() as stopped, TrainingDisplay() as display:
 
-        def observe(event: Mapping[str, Any]) -> None:
+        def observe(event: Event) -> None:
             log(event)
             display(event)
-            if event["event"] in ("stopped", "finished"):
-                plot_training(log.path, out.with_suffix(".png"))
+            if isinstance(event, Stopped | Finished):
+                plot_training(log.path, out.path.with_suffix(".png"))
 
         return pretrain(
             config,
@@ -96,8 +95,6 @@ def train(
             validation,
             out,
             device=device,
-            resume=resume,
-            overwrite=overwrite,
             observe=observe,
             stop=lambda: bool(stopped),
             progress=show_progress,
@@ -128,13 +125,10 @@ def read_splits(data: Path, config: PretrainConfig) -> tuple[ImageSet, ImageSet 
     if not config.validation_tasks:
         return base_images, None
     try:
-        validation = read("val")
+        return base_images, read("val")
     except SplitMissing:
         say("no few-shot validation: the data has no split 'val'")
         return base_images, None
-    if reason := why_no_validation(validation):
-        say(f"no few-shot validation: {reason}")
-    return base_images, validation
 
 
 @contextmanager
@@ -156,25 +150,26 @@ def stop_on_signal() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def report(command: Pretrain, training: Mapping[str, Any], seconds: float) -> int:
+def report(command: Pretrain, training: TrainingFacts, seconds: float) -> int:
     """A table or the JSON document, and the exit status."""
-    if not training["finished"]:
-        say(f"stopped at step {training['step']} of {training['steps']}; the same command with --resume goes on")
+    if not training.finished:
+        say(f"stopped at step {training.step} of {training.steps}; the same command with --resume goes on")
         return 130
-    rows = [{name: last[name] for name in RESULT if name in last} for last in training["validation"][-1:]]
+    last = training.validation[-1:]
     if command.json:
-        print_json(dataclasses.asdict(command) | {"seed": command.config.seed}, seconds, rows, training=training)
+        settings = dataclasses.asdict(command) | {"seed": command.config.seed}
+        print_json(settings, seconds, [each.row() for each in last], training=training.document())
     else:
         print_table(
             f"base network {command.out}",
             ["", ""],
             [
-                ["steps", str(training["steps"])],
-                ["loss", f"{training['loss']:.3f}"],
-                ["accuracy on base images, augmented", f"{100 * training['accuracy']:.1f} %"],
-                ["tau", f"{training['tau']:.2f}"],
-                ["images/s", f"{training['images_per_second']:.0f}"],
-                *(["validation classes", describe(row)] for row in rows),
+                ["steps", str(training.steps)],
+                ["loss", f"{training.loss:.3f}"],
+                ["accuracy on base images, augmented", f"{100 * (training.accuracy or 0):.1f} %"],
+                ["tau", f"{training.tau:.2f}"],
+                ["images/s", f"{training.images_per_second:.0f}"],
+                *(["validation classes", str(each)] for each in last),
             ],
         )
     return 0

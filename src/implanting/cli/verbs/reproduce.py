@@ -16,7 +16,7 @@ from implanting.config import require
 from implanting.console import say
 from implanting.runtime import choose_device, process_group, set_threads, world_size
 
-Prepared = TypeVar("Prepared")
+Plan = TypeVar("Plan")
 Made = TypeVar("Made")
 
 
@@ -35,9 +35,9 @@ def main(arguments: Sequence[str]) -> int:
 def make(
     command: Reproduce,
     arguments: Sequence[str],
-    prepare: Callable[[Reproduce], Prepared],
-    train: Callable[[Reproduce, Prepared, torch.device], Made | None],
-    report: Callable[[Reproduce, Prepared, Made, float], None],
+    prepare: Callable[[Reproduce], Plan],
+    train: Callable[[Reproduce, Plan, torch.device], Made | None],
+    report: Callable[[Reproduce, Plan, Made, float], None],
 ) -> int:
     """Check everything first; then train, test, and tell."""
     device = choose_device(command.run.device)
@@ -46,11 +46,11 @@ def make(
             prepare(command)
         return launch(command.workers, "reproduce", arguments)
     began = time.monotonic()
-    prepared = prepare(command)
+    plan = prepare(command)
     with process_group(device):
-        made = train(command, prepared, device)
+        made = train(command, plan, device)
     if made is None:
         say(f"stopped; the same command goes on from what {command.out} holds")
         return 130
-    report(command, prepared, made, time.monotonic() - began)
+    report(command, plan, made, time.monotonic() - began)
     return 0

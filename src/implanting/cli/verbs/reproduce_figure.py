@@ -3,18 +3,16 @@
 import dataclasses
 import json
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
 
 from implanting.base import BaseNetwork
-from implanting.cli.verbs.reproduce_settings import Reproduce, check_out, read, read_material, train_base
+from implanting.cli.verbs.reproduce_settings import Reproduce, check_out, further_images, read_material, train_base
 from implanting.config import ImplantConfig, TaskConfig
 from implanting.console import print_document, print_table, result_document, say, show_progress
 from implanting.datasets import ImageSet
 from implanting.errors import ConfigError
-from implanting.evaluation import extra_images
 from implanting.fewshot import draw_tasks
 from implanting.reproduce import (
     RESNET_DC,
@@ -73,14 +71,6 @@ def prepare(command: Reproduce) -> Looking:
     if looking.held_out is None:
         say(NO_BASE_ROW)
     return looking
-
-
-def further_images(command: Reproduce, material: Material) -> ImageSet | None:
-    """Images of base classes that were not trained on: those held out, or else the extra split, if there is one."""
-    images, hold_out = material.base_images, material.stage1.data.hold_out
-    if hold_out:
-        return images.subset(images.choose_held_out(hold_out, material.stage1.seed))
-    return extra_images(images.class_names, partial(read, command, images.images.shape[1]))
 
 
 def train_and_look(command: Reproduce, looking: Looking, device: torch.device) -> Figure3 | None:

@@ -3,18 +3,21 @@
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 import tyro
 
 from implanting.base import BaseNetwork
+from implanting.cli.verbs.evaluate import Evaluate
 from implanting.cli.verbs.pretrain import read_splits, train
 from implanting.config import DataConfig, ImplantConfig, RecipeChanges, RunConfig, TaskConfig
 from implanting.console import say, show_progress
 from implanting.datasets import ImageSet, check_disjoint, read_dataset
-from implanting.pretraining import FREE
+from implanting.evaluation import extra_images
+from implanting.pretraining import FREE, Output
 from implanting.reproduce import (
     PAPER_RECIPES,
     DataName,
@@ -37,6 +40,8 @@ class Reproduce:
     taken up: a run that was stopped or killed goes on when it is called again, and tables share what they can.
     """
 
+    HELP_FROM: ClassVar[tuple[type, ...]] = (TaskConfig, Evaluate)
+
     what: Annotated[Literal["table1", "table2", "table3", "table4", "table5", "figure3"], tyro.conf.Positional]
     """Tables 1: networks; 2: pooling, base and novel classes; 3: pooling of implants; 4: miniImageNet; 5: FC100."""
     data: Path
@@ -50,17 +55,13 @@ class Reproduce:
     shot: tuple[int, ...] = ()
     """Only these of the table's numbers of support images a class; default: all. Figure 3 takes one; default: 5."""
     way: int = TaskConfig.way
-    """Classes of a task."""
     queries: int = TaskConfig.queries
-    """Query images of each class."""
     tasks: int = TaskConfig.tasks
     """Tasks of each cell; with implants at most 5,000, as in the paper. Figure 3 looks through 20 at most."""
     seed: int = TaskConfig.seed
     """Fixes initial weights, order and augmentation of training, images held out, and tasks."""
-    half: bool = False
-    """Keep the base activations that implants read in half precision."""
-    cache: Path | None = None
-    """A folder to keep these activations in for other runs."""
+    half: bool = Evaluate.half
+    cache: Path | None = Evaluate.cache
     workers: int = 1
     """Processes on this machine that train together and share the tasks, each with OMP_NUM_THREADS threads, or one."""
     json: bool = False
@@ -102,6 +103,14 @@ def read_material(command: Reproduce, papers: DataName) -> Material:
     return Material(described, is_papers, shared, base_images, validation, novel, command.split)
 
 
+def further_images(command: Reproduce, material: Material) -> ImageSet | None:
+    """Images of base classes that were not trained on: those held out, or else the extra split, if there is one."""
+    images, hold_out = material.base_images, material.stage1.data.hold_out
+    if hold_out:
+        return images.subset(images.choose_held_out(hold_out, material.stage1.seed))
+    return extra_images(images.class_names, partial(read, command, images.images.shape[1]))
+
+
 def check_out(command: Reproduce, material: Material, needed: Sequence[Stage1]) -> None:
     """Look at the base networks that --out holds, and say how many are to be trained."""
     missing = check_bases(command.out, list(needed), material.stage1, material.base_images)
@@ -116,4 +125,4 @@ def base_of(command: Reproduce, material: Material, stage1: Stage1) -> Path:
 def train_base(command: Reproduce, material: Material, stage1: Stage1, device: torch.device) -> BaseNetwork:
     """A base network, taken up or trained; unfinished where training was stopped."""
     config, file = base_settings(stage1, material.stage1), base_of(command, material, stage1)
-    return train(config, material.base_images, material.validation, file, device, resume=True)
+    return train(config, material.base_images, material.validation, Output(file, resume=True), device)

@@ -2,16 +2,22 @@
 
 import dataclasses
 import json
-from functools import partial
 from typing import Any
 
 import torch
 
-from implanting.cli.verbs.reproduce_settings import Reproduce, base_of, check_out, read, read_material, train_base
+from implanting.cli.verbs.reproduce_settings import (
+    Reproduce,
+    base_of,
+    check_out,
+    further_images,
+    read_material,
+    train_base,
+)
 from implanting.config import ImplantConfig, TaskConfig
 from implanting.console import print_document, print_table, result_document, say, show_progress
 from implanting.datasets import ImageSet
-from implanting.evaluation import extra_images
+from implanting.evaluation import TaskImages
 from implanting.fewshot import Result
 from implanting.reproduce import (
     CLAIM_COLUMNS,
@@ -49,7 +55,7 @@ def prepare(command: Reproduce) -> Experiment:
     table = chosen_table(command)
     material, held_out = base_images_for_tests(command, table, read_material(command, table.data))
     tasks = TaskConfig(command.way, 1, command.queries, command.tasks, command.seed)
-    trials, settings = Trials(material.novel, held_out, tasks), table.settings()
+    trials, settings = Trials(TaskImages(material.novel, held_out), tasks), table.settings()
     trials.draw([setting for group in settings.values() for setting in group])
     check_out(command, material, list(settings))
     return Experiment(table, material, trials)
@@ -59,14 +65,12 @@ def base_images_for_tests(command: Reproduce, table: Table, material: Material) 
     """Images of base classes for tests, where the table has such tests: an extra split, or else some held out."""
     if all(setting.classes == "novel" for settings in table.settings().values() for setting in settings):
         return material, None
-    shared, base_images = material.stage1, material.base_images
-    if not shared.data.hold_out:
-        if extra := extra_images(base_images.class_names, partial(read, command, base_images.images.shape[1])):
-            return material, extra
-        shared = dataclasses.replace(shared, data=dataclasses.replace(shared.data, hold_out=HOLD_OUT))
-        say(f"no further images of the base classes: {HOLD_OUT} of each are held out of training (--hold-out)")
-    chosen = base_images.choose_held_out(shared.data.hold_out, shared.seed)
-    return dataclasses.replace(material, stage1=shared), base_images.subset(chosen)
+    if (further := further_images(command, material)) is not None:
+        return material, further
+    say(f"no further images of the base classes: {HOLD_OUT} of each are held out of training (--hold-out)")
+    data = dataclasses.replace(material.stage1.data, hold_out=HOLD_OUT)
+    material = dataclasses.replace(material, stage1=dataclasses.replace(material.stage1, data=data))
+    return material, further_images(command, material)
 
 
 def train_and_test(command: Reproduce, experiment: Experiment, device: torch.device) -> dict[Setting, Result] | None:
@@ -105,7 +109,7 @@ def report(command: Reproduce, experiment: Experiment, results: dict[Setting, Re
     draw_table(
         table,
         results,
-        f"Table {table.number} of the paper, on {experiment.trials.novel.name}",
+        f"Table {table.number} of the paper, on {experiment.material.novel.name}",
         target.with_suffix(".png"),
     )
     if command.json:

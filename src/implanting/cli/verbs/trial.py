@@ -1,7 +1,6 @@
 """Whether this machine can run a network: by running it on one image."""
 
 import dataclasses
-import math
 import re
 import time
 from dataclasses import dataclass
@@ -57,14 +56,13 @@ def trial(base: BaseNetwork) -> Trial:
     """Run an image of the network's own size through it, twice, and time the second."""
     device = choose_device("auto")
     base.to(str(device))
-    image = torch.zeros(1, *base.image_size, 3, dtype=torch.uint8)
+    height, width = base.preprocessing.image_size
+    image = torch.zeros(1, height, width, 3, dtype=torch.uint8)
     base.embed(image)
     began = time.perf_counter()
     base.embed(image).cpu()
     seconds = time.perf_counter() - began
-    numbers = (
-        base.network.numbers_per_pixel * math.prod(base.image_size) * images_at_once(base.network, *base.image_size)
-    )
+    numbers = base.network.numbers_per_pixel * height * width * images_at_once(base.network, height, width)
     weights = sum(tensor.nbytes for tensor in base.tensors.values())
     needed = 2 * weights + HELD * 4 * int(numbers)  # weights as trained, and as they are computed with
     return Trial(torch.__version__, str(device), torch.get_num_threads(), 1e3 * seconds, needed, free_memory(device))

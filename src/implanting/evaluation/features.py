@@ -1,0 +1,73 @@
+"""What methods read: features of the images, computed when they are first needed, and once for all that are compared.
+
+There are as many views of the images as the most demanding approach reads; where there are implants, prototypes read
+the same pass.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+from jaxtyping import Float
+from torch import Tensor
+
+from implanting.base import BaseNetwork
+from implanting.datasets import ImageSet, add_views
+from implanting.evaluation.approaches import Approach
+from implanting.evaluation.task_images import TaskImages
+from implanting.implants import DESCRIPTION, Activations, compute_activations, embed_together
+from implanting.runtime import Progress, from_rank_zero, silent
+
+
+class Features:
+    """What some approaches read of the images."""
+
+    def __init__(
+        self,
+        base: BaseNetwork,
+        images: TaskImages,
+        approaches: Sequence[Approach],
+        *,
+        half: bool = False,
+        cache: Path | None = None,
+        progress: Progress = silent,
+    ) -> None:
+        self.base = base
+        self.images = images
+        self.approaches = approaches
+        self.half = half
+        self.cache = cache
+        self.progress = progress
+
+    @property
+    def implants(self) -> bool:
+        """Whether any of the approaches trains implants."""
+        return any(approach.implants is not None for approach in self.approaches)
+
+    @cached_property
+    def seen(self) -> ImageSet:
+        """The images of novel classes, then as many other views of them as are read."""
+        return add_views(self.images.novel, max(approach.views for approach in self.approaches))
+
+    def check_cache(self) -> None:
+        """Refuse a cache that is there and is not of this base and these images; nothing is computed."""
+        if self.implants and self.cache is not None and from_rank_zero((self.cache / DESCRIPTION).exists()):
+            compute_activations(self.base, self.seen, half=self.half, cache=self.cache)
+
+    @cached_property
+    def activations(self) -> Activations:
+        """What implants read of the images, then of other views of them; and phi."""
+        return compute_activations(self.base, self.seen, half=self.half, cache=self.cache, progress=self.progress)
+
+    @cached_property
+    def phi(self) -> Float[Tensor, "row location dim"]:
+        """phi of the images, then of the other views of them that prototypes average."""
+        views = max(approach.pooling.support_views for approach in self.approaches)
+        if self.implants:
+            return self.activations.phi[: views * len(self.images.novel)].float()
+        return embed_together(self.base, add_views(self.images.novel, views).images, self.progress)
+
+    @cached_property
+    def base_phi(self) -> Float[Tensor, "image location dim"]:
+        """phi of the images of base classes."""
+        return embed_together(self.base, self.images.base.images, self.progress)

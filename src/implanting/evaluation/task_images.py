@@ -1,0 +1,64 @@
+"""On which tasks methods are compared: drawn from the images once, and shared by all of them."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from implanting.config import TaskConfig
+from implanting.datasets import ImageSet
+from implanting.errors import ConfigError
+from implanting.evaluation.approaches import Classes, Trial
+from implanting.fewshot import Tasks, draw_queries, draw_tasks
+
+Draw = Callable[[ImageSet, TaskConfig], Tasks]
+
+
+class TaskImages:
+    """The images that tasks are drawn from: of novel classes, of base classes (not trained on), or of both."""
+
+    def __init__(self, novel: ImageSet | None, base: ImageSet | None = None) -> None:
+        self._novel = novel
+        self._base = base
+        self._drawn: dict[tuple[Draw, TaskConfig], Tasks] = {}
+
+    @property
+    def novel(self) -> ImageSet:
+        """The images of novel classes."""
+        if self._novel is None:
+            raise ConfigError("evaluate needs image_set: the images of novel classes to test on")
+        return self._novel
+
+    @property
+    def base(self) -> ImageSet:
+        """The images of base classes."""
+        if self._base is None:
+            raise ConfigError("evaluate needs base_images: images of base classes that were not trained on")
+        return self._base
+
+    def tested(self, classes: Classes) -> list[ImageSet]:
+        """The images of the classes that are told apart; base classes come first."""
+        return [*([self.base] if classes != "novel" else []), *([self.novel] if classes != "base" else [])]
+
+    def draw(self, trial: Trial) -> None:
+        """Draw the tasks of a trial now rather than when they are needed: there may be too few images."""
+        self.tasks_of(trial)
+        if trial.approach.classes == "both":
+            self.base_tasks(trial.tasks)
+
+    def tasks_of(self, trial: Trial) -> Tasks:
+        """The tasks that are counted; where base and novel classes are tested together, those of the novel ones."""
+        return self.base_tasks(trial.tasks) if trial.approach.classes == "base" else self.novel_tasks(trial.tasks)
+
+    def novel_tasks(self, config: TaskConfig) -> Tasks:
+        """Tasks of novel classes."""
+        return self._tasks(draw_tasks, self.novel, config)
+
+    def base_tasks(self, config: TaskConfig) -> Tasks:
+        """Queries of base classes, which need no supports: the number of shots makes no difference."""
+        return self._tasks(draw_queries, self.base, replace(config, shot=1))
+
+    def _tasks(self, draw: Draw, images: ImageSet, config: TaskConfig) -> Tasks:
+        """Task i depends on the seed and i alone, so that fewer tasks are the first of more."""
+        key = draw, replace(config, tasks=1)
+        if key not in self._drawn or len(self._drawn[key]) < config.tasks:
+            self._drawn[key] = draw(images, config)
+        return self._drawn[key][: config.tasks]

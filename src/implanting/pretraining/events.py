@@ -1,0 +1,83 @@
+"""What happens in a run, for whoever watches it: the display, the log and the curves drawn from that.
+
+In a log an event is a JSON document with its name under "event".
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from implanting.base import Validation
+
+
+@dataclass(frozen=True)
+class Started:
+    """Training begins, or goes on from a step."""
+
+    step: int
+    steps: int
+    images: int
+    """How many base images there are."""
+    unvalidated: str | None = None
+    """Why the validation classes that were given cannot serve as such."""
+
+
+@dataclass(frozen=True)
+class Stepped:
+    """Some steps were done; loss and accuracy are averages over them."""
+
+    step: int
+    epoch: float
+    loss: float
+    accuracy: float
+    tau: float
+    learning_rate: float
+    images_per_second: float
+    seconds_left: float
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """The run was asked to stop, and is saved as it stands."""
+
+    step: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Finished:
+    """All steps are done, and the base network is saved."""
+
+    step: int
+    seconds: float
+
+
+Event = Started | Stepped | Validation | Stopped | Finished
+
+Observer = Callable[[Event], None]
+
+KINDS: dict[str, type[Event]] = {
+    "started": Started,
+    "step": Stepped,
+    "validation": Validation,
+    "stopped": Stopped,
+    "finished": Finished,
+}
+
+NAMES = {kind: name for name, kind in KINDS.items()}
+
+
+def event_document(event: Event) -> dict[str, Any]:
+    """An event as a line of a log."""
+    return {"event": NAMES[type(event)], **dataclasses.asdict(event)}
+
+
+def event_from_document(document: Mapping[str, Any]) -> Event:
+    """The inverse of `event_document`; what later versions may add is left out."""
+    kind = KINDS[document["event"]]
+    return kind(**{field.name: document[field.name] for field in dataclasses.fields(kind) if field.name in document})
+
+
+def ignore(event: Event) -> None:
+    """An observer that does nothing."""

@@ -1,0 +1,99 @@
+"""What is done before a run's first step: all that can be known to be wrong is said, and step 0 is set up."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from implanting.base import BaseDescription, TrainingFacts, build, load_base
+from implanting.config import PretrainConfig
+from implanting.datasets import ImageSet, check_disjoint
+from implanting.errors import ConfigError
+from implanting.images import Normalisation
+from implanting.pretraining.optimisation import build_optimizer, total_steps
+from implanting.pretraining.run import Run, StageOne
+from implanting.pretraining.teacher import soft_labels
+from implanting.pretraining.validation import FewShotTest, few_shot_test, why_no_validation
+from implanting.runtime import Progress, check_destination, silent, world_size
+from implanting.version import __version__
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where a run is saved, and what becomes of what is there already; a place that will not do is refused."""
+
+    path: Path
+    resume: bool = False
+    """Go on from what is there; start afresh where nothing is."""
+    overwrite: bool = False
+    """Replace what is there."""
+
+    def __post_init__(self) -> None:
+        check_destination(self.path)
+        if self.resume and self.overwrite:
+            raise ConfigError("`resume` goes on with what `out` holds and `overwrite` replaces it: choose one")
+        if self.path.exists() and not (self.resume or self.overwrite):
+            raise ConfigError(
+                f"`out` {self.path} exists already; continue it with `resume`, replace it with `overwrite`"
+            )
+
+
+def prepare(
+    config: PretrainConfig,
+    base_images: ImageSet,
+    validation: ImageSet | None,
+    device: torch.device,
+    progress: Progress = silent,
+) -> Run:
+    """A run at step 0."""
+    _check(config, base_images, validation)
+    images, held_out = base_images, torch.empty(0, dtype=torch.int64)
+    if config.data.hold_out:
+        held_out = base_images.choose_held_out(config.data.hold_out, config.seed)
+        images = base_images.without(held_out)
+    height, width = images.images.shape[1:3]
+    network, classifier = build(config, len(images.class_names), (height, width))
+    if config.shrink_size is not None:
+        network.map_size(config.shrink_size, config.shrink_size)
+    model = StageOne(network, classifier).to(device)
+    teacher = load_base(config.teacher, str(device)) if config.teacher else None
+    steps = total_steps(config, len(images))
+    description = BaseDescription(
+        config=config,
+        class_names=images.class_names,
+        normalisation=Normalisation.of(images.images),
+        image_size=(height, width),
+        resizing=images.resizing,
+        data_name=base_images.name,
+        data_fingerprint=base_images.fingerprint,
+        held_out=tuple(held_out.tolist()),
+        code_version=__version__,
+        training=TrainingFacts(step=0, steps=steps, seconds=0.0, device=str(device)),
+        teacher_fingerprint=teacher.fingerprint if teacher else None,
+    )
+    tested, unvalidated = _validation(config, validation, description.normalisation)
+    optimizer = build_optimizer(config, model)
+    soft = soft_labels(teacher, images, progress) if teacher else None
+    return Run(config, images, tested, description, model, optimizer, device, steps, soft, unvalidated)
+
+
+def _check(config: PretrainConfig, base_images: ImageSet, validation: ImageSet | None) -> None:
+    if config.batch_size % world_size():
+        raise ConfigError(f"`batch_size` {config.batch_size} cannot be shared by {world_size()} processes evenly")
+    side = min(base_images.images.shape[1:3])
+    if config.augment.crop_padding >= side:
+        raise ConfigError(f"`crop_padding` {config.augment.crop_padding} must be below the image's {side} px")
+    if len(base_images.class_names) < 2:
+        raise ConfigError(f"{base_images.name} has one class; a classifier needs two or more base classes")
+    if validation is not None:
+        check_disjoint(base_images, validation)
+
+
+def _validation(
+    config: PretrainConfig, validation: ImageSet | None, normalisation: Normalisation
+) -> tuple[FewShotTest | None, str | None]:
+    """The test on validation classes, or why those that were given cannot serve."""
+    if validation is None or not config.validation_tasks:
+        return None, None
+    reason = why_no_validation(validation)
+    return (None, reason) if reason else (few_shot_test(config, validation, normalisation), None)
