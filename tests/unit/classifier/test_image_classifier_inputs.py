@@ -111,13 +111,13 @@ def test_bad_input_is_one_clear_line(base, images, labels, said):
     ("settings", "said"),
     [
         ({"unknown": "oak"}, "'oak' is one of the classes"),
-        ({"refuse": 1.5}, "refuse is 1.5"),
-        ({"implants": "yes"}, "implants is yes"),
-        ({"image_size": 0}, "image-size is 0"),
+        ({"refuse": 1.5}, "`refuse` is 1.5"),
+        ({"implants": "yes"}, "`implants` is yes"),
+        ({"image_size": 0}, "`image_size` is 0"),
         ({"image_size": 4}, "4 x 4 px"),
-        ({"support_pooling": "dense"}, "support-pooling is dense"),
-        ({"query_pooling": "max"}, "query-pooling is max"),
-        ({"implants": True, "implant_epochs": 0}, "implant-epochs is 0"),
+        ({"support_pooling": "dense"}, "`support_pooling` is dense"),
+        ({"query_pooling": "max"}, "`query_pooling` is max"),
+        ({"implants": True, "implant_epochs": 0}, "`implant_epochs` is 0"),
     ],
 )
 def test_bad_settings_are_one_clear_line(base, settings, said):
