@@ -34,7 +34,7 @@ def require(condition: bool, name: str, value: object, needed: str) -> None:
         raise ConfigError(f"`{name}` is {value}; it must be {needed}")
 
 
-def choices_of(kind: type[Any]) -> dict[str, tuple[Any, ...]]:
+def _choices_of(kind: type[Any]) -> dict[str, tuple[Any, ...]]:
     """The values that each field of a configuration lists in its annotation, where it lists them."""
     listed = {}
     for name, hint in get_type_hints(kind).items():
@@ -47,18 +47,17 @@ def choices_of(kind: type[Any]) -> dict[str, tuple[Any, ...]]:
 
 def require_listed(config: Any) -> None:
     """Refuse a value that is none of those its field lists; nobody else checks them where no flag was parsed."""
-    for name, values in choices_of(type(config)).items():
+    for name, values in _choices_of(type(config)).items():
         value = getattr(config, name)
         require(value in values, name, value, f"one of {', '.join(str(each) for each in values if each is not None)}")
 
 
-def require_seed(seed: int, name: str = "seed") -> None:
+def _require_seed(seed: int, name: str = "seed") -> None:
     """Refuse a seed that would be cut to another one."""
     require(0 <= seed < SEEDS, name, seed, f"from 0 to {SEEDS - 1}")
 
 
-def require_views(views: int, name: str) -> None:
-    """Refuse more views than there are."""
+def _require_views(views: int, name: str) -> None:
     require(1 <= views <= VIEWS, name, views, f"from 1 to {VIEWS}")
 
 
@@ -111,7 +110,7 @@ class DataConfig:
     """Images of each base class kept out of training, for evaluation on base classes later."""
 
     def __post_init__(self) -> None:
-        require_seed(self.split_seed, "split_seed")
+        _require_seed(self.split_seed, "split_seed")
         require(self.image_size is None or self.image_size >= 1, "image_size", self.image_size, "1 or more")
         require(self.hold_out >= 0, "hold_out", self.hold_out, "0 or more")
 
@@ -163,7 +162,7 @@ class PretrainConfig:
     def __post_init__(self) -> None:
         if (self.epochs is None) == (self.iterations is None):
             raise ConfigError("the length of training: set either `epochs` or `iterations`, not both and not neither")
-        require_seed(self.seed)
+        _require_seed(self.seed)
         require(0 <= self.warmup < 1, "warmup", self.warmup, "from 0 to below 1")
         require(0 <= self.teacher_share <= 1, "teacher_share", self.teacher_share, "from 0 to 1")
         require(0 <= self.shrink_share <= 1, "shrink_share", self.shrink_share, "from 0 to 1")
@@ -235,7 +234,7 @@ class TaskConfig:
     """Task i is drawn from (seed, i) alone."""
 
     def __post_init__(self) -> None:
-        require_seed(self.seed)
+        _require_seed(self.seed)
         require(self.way >= 2, "way", self.way, "2 or more")
         for name in ("shot", "queries", "tasks"):
             require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
@@ -254,7 +253,7 @@ class InferenceConfig:
 
     def __post_init__(self) -> None:
         require_listed(self)
-        require_views(self.support_views, "support_views")
+        _require_views(self.support_views, "support_views")
 
 
 @dataclass(frozen=True)
@@ -289,7 +288,7 @@ class ImplantConfig:
         for name in ("implant_learning_rate", "implant_tau"):
             require(0 < getattr(self, name) < math.inf, name, getattr(self, name), "a number above 0")
         require(0 <= self.decision_margin < math.inf, "decision_margin", self.decision_margin, "a number, 0 or more")
-        require_views(self.adapt_views, "adapt_views")
+        _require_views(self.adapt_views, "adapt_views")
         require(self.decision_folds >= 2, "decision_folds", self.decision_folds, "2 or more")
 
 

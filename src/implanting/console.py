@@ -46,17 +46,17 @@ def show_progress(items: Iterable[Item], description: str, total: int) -> Iterab
     if rank() != 0:
         return items
     if not console.is_terminal:
-        return told_by_lines(items, description, total)
-    return tracked(items, description, total, console)
+        return _told_by_lines(items, description, total)
+    return _tracked(items, description, total, console)
 
 
-def tracked(items: Iterable[Item], description: str, total: int, console: Console) -> Iterator[Item]:
+def _tracked(items: Iterable[Item], description: str, total: int, console: Console) -> Iterator[Item]:
     """Progress as a bar that goes away at the end."""
     with Progress(*Progress.get_default_columns(), MofNCompleteColumn(), console=console, transient=True) as progress:
         yield from progress.track(items, total=total, description=description)
 
 
-def told_by_lines(items: Iterable[Item], description: str, total: int) -> Iterator[Item]:
+def _told_by_lines(items: Iterable[Item], description: str, total: int) -> Iterator[Item]:
     """Progress as lines; what is done sooner than the first would come is not worth one."""
     began = said = time.monotonic()
     for done, item in enumerate(items):
@@ -85,10 +85,10 @@ def result_document(
 def print_document(document: Mapping[str, Any]) -> None:
     """One JSON document as the last line of stdout."""
     if rank() == 0:
-        print(json.dumps(document, default=as_json), flush=True)
+        print(json.dumps(document, default=_as_json), flush=True)
 
 
-def as_json(value: Any) -> Any:
+def _as_json(value: Any) -> Any:
     """What JSON has no word for: a dataclass as its fields, anything else, such as a path, as text."""
     return dataclasses.asdict(value) if dataclasses.is_dataclass(value) and not isinstance(value, type) else str(value)
 

@@ -59,7 +59,7 @@ class UsageDefaults:
         return dataclasses.replace(self, calibrations=told)
 
 
-def usage_of(description: BaseDescription) -> UsageDefaults:
+def _usage_of(description: BaseDescription) -> UsageDefaults:
     """Of a network that stage 1 trained, as FC100's validation classes and its own validation showed."""
     calibration = description.training.calibration
     return UsageDefaults(implants_from_shots=2, calibrations={1: calibration} if calibration else {})
@@ -107,7 +107,7 @@ class BaseNetwork:
             tau=classifier.tau.item(),
             classifier=classifier,
             description=description,
-            usage=usage_of(description),
+            usage=_usage_of(description),
         )
 
     @classmethod

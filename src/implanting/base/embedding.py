@@ -42,13 +42,13 @@ def through(
     """What `work` makes of the images of each batch, in order; it is told which rows they are."""
     at_once = images_at_once(network, images.shape[1], images.shape[2])
     if device_of(network).type != "cpu" or not network.thread_safe:
-        batches = slices(len(images), at_once)
+        batches = _slices(len(images), at_once)
         return [work(rows) for rows in progress(batches, description, len(batches))]
     share = math.ceil(len(images) / torch.get_num_threads())
-    return in_threads(work, slices(len(images), max(1, min(at_once, share))), progress, description)
+    return in_threads(work, _slices(len(images), max(1, min(at_once, share))), progress, description)
 
 
-def slices(length: int, step: int) -> list[slice]:
+def _slices(length: int, step: int) -> list[slice]:
     """So many items, a few at a time; of no items, one empty slice."""
     return [slice(start, min(start + step, length)) for start in range(0, max(length, 1), step)]
 

@@ -53,15 +53,15 @@ IMAGENET_POOLING: Pooling = "gap"
 BASES = Path(__file__).parent / "weights"
 
 
-def imagenet_base() -> BaseNetwork:
+def _imagenet_base() -> BaseNetwork:
     """EfficientNet-Lite0 with its ImageNet weights, its tau chosen on images of flowers (docs/lab-log.md)."""
     network = build_lite0(renamed(imagenet_weights()))
-    return lite0_base(network, IMAGENET_PREPROCESSING, IMAGENET_POOLING, IMAGENET_TAU)
+    return _lite0_base(network, IMAGENET_PREPROCESSING, IMAGENET_POOLING, IMAGENET_TAU)
 
 
-def lite0_base(network: EfficientNetLite0, preprocessing: Preprocessing, pooling: Pooling, tau: float) -> BaseNetwork:
+def _lite0_base(network: EfficientNetLite0, preprocessing: Preprocessing, pooling: Pooling, tau: float) -> BaseNetwork:
     """EfficientNet-Lite0 with what flowers showed of its use."""
-    usage = UsageDefaults(implants_from_shots=5, few_shot_views=VIEWS, calibrations=imagenet_calibrations())
+    usage = UsageDefaults(implants_from_shots=5, few_shot_views=VIEWS, calibrations=_imagenet_calibrations())
     usage = usage.for_scaled_tau(tau / IMAGENET_TAU)
     return BaseNetwork(network, preprocessing, name=IMAGENET, pooling=pooling, tau=tau, usage=usage)
 
@@ -87,15 +87,14 @@ def base_from_document(
             raise CheckpointError(
                 f"{path} holds a base of the kind '{origin}', unknown to this version: update implanting"
             )
-        return lite0_from_document(document, tensors, path)
-    description = read_description(document, path)
+        return _lite0_from_document(document, tensors, path)
+    description = _read_description(document, path)
     network, classifier = build(description.config, len(description.class_names), description.image_size)
     load_weights(network, classifier, tensors, path)
     return BaseNetwork.from_training(network, classifier, description)
 
 
-def lite0_from_document(document: Mapping[str, Any], tensors: Mapping[str, Tensor], path: str | Path) -> BaseNetwork:
-    """EfficientNet-Lite0 as a file holds it."""
+def _lite0_from_document(document: Mapping[str, Any], tensors: Mapping[str, Tensor], path: str | Path) -> BaseNetwork:
     if document.get("implanted_blocks"):
         raise CheckpointError(
             f"{path} has implants beside {document['implanted_blocks']} blocks of {IMAGENET}; this version implants "
@@ -106,7 +105,7 @@ def lite0_from_document(document: Mapping[str, Any], tensors: Mapping[str, Tenso
         height, width = document["image_size"]
         mean, std = (tuple(document["normalisation"][name]) for name in ("mean", "std"))
         preprocessing = Preprocessing((height, width), Normalisation(mean, std), document["resizing"])
-        return lite0_base(network, preprocessing, document["pooling"], float(document["tau"]))
+        return _lite0_base(network, preprocessing, document["pooling"], float(document["tau"]))
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:100]
         raise CheckpointError(f"{path} is damaged: its base network cannot be read ({reason}); copy it anew") from error
@@ -115,8 +114,8 @@ def lite0_from_document(document: Mapping[str, Any], tensors: Mapping[str, Tenso
 def load_base(path: str | Path, device: str = "cpu") -> BaseNetwork:
     """The base network of a file, or one that is there by name: "efficientnet-lite0" (ImageNet) or "fc100"."""
     if str(path) == IMAGENET:
-        return imagenet_base().to(device)
-    file = fc100_file() if str(path) == FC100 else Path(path)
+        return _imagenet_base().to(device)
+    file = _fc100_file() if str(path) == FC100 else Path(path)
     return base_from_document(*read_checkpoint(file, KIND, REMEDY), file).to(device)
 
 
@@ -139,13 +138,13 @@ def imagenet_weights() -> dict[str, Tensor]:
 
 
 @cache
-def imagenet_calibrations() -> Mapping[int, Mapping[str, Any]]:
+def _imagenet_calibrations() -> Mapping[int, Mapping[str, Any]]:
     """How sure prototypes of one and of two images a class may be, as the same flowers told it."""
     stored = json.loads((BASES / "efficientnet-lite0.json").read_text())
     return {int(shots): document for shots, document in stored["calibrations"].items()}
 
 
-def fc100_file() -> Path:
+def _fc100_file() -> Path:
     """The base network of FC100 that comes with this package."""
     path = BASES / "fc100.safetensors"
     if not path.is_file():
@@ -170,10 +169,10 @@ def save_base(
 def read_base(path: Path) -> tuple[BaseDescription, dict[str, Tensor]]:
     """The description and the tensors of a base network's checkpoint."""
     document, tensors = read_checkpoint(path, KIND, REMEDY)
-    return read_description(document, path), tensors
+    return _read_description(document, path), tensors
 
 
-def read_description(document: Mapping[str, Any], path: Path | str) -> BaseDescription:
+def _read_description(document: Mapping[str, Any], path: Path | str) -> BaseDescription:
     """The description that the document of a checkpoint holds."""
     try:
         return BaseDescription.from_document(document)

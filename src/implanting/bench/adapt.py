@@ -81,7 +81,7 @@ def compare(size: int, width: int, tasks: int, epochs: int, rounds: int, progres
     }
     contestants |= {f"{name}, one thread": on_one_thread(contestants[name]) for name in ("ours", "product")}
     seconds = best_seconds(contestants, rounds, progress, f"measuring at {size} px")
-    operations = tasks * arithmetic(workload.network.tail, workload.sizes, workload.labels, config)
+    operations = tasks * _arithmetic(workload.network.tail, workload.sizes, workload.labels, config)
 
     def share(threads: str) -> float:
         return operations / seconds[f"ours{threads}"] / (2 * MATRIX**3 / seconds[f"product{threads}"])
@@ -97,7 +97,7 @@ def compare(size: int, width: int, tasks: int, epochs: int, rounds: int, progres
     }
 
 
-def linear_growth(
+def _linear_growth(
     size: int, width: int, together: int, rounds: int, progress: Progress = silent
 ) -> list[dict[str, Any]]:
     """Eight times the tasks, the epochs, and the images to encode."""
@@ -117,7 +117,7 @@ def linear_growth(
     return growth(kinds, rounds, progress)
 
 
-def arithmetic(tail: Tail, sizes: Sizes, labels: Tensor, config: ImplantConfig) -> float:
+def _arithmetic(tail: Tail, sizes: Sizes, labels: Tensor, config: ImplantConfig) -> float:
     """Floating-point operations of adapting one task: each weight meets each location forward and backward.
 
     The few products between implants, batch norm and the loss are left out.
@@ -163,7 +163,7 @@ class Adapt:
             say(f"adapting at {size} px")
             rows.append(compare(size, *shape, show_progress))
         say("growth")
-        growth = linear_growth(min(self.sizes), self.width, self.tasks, self.rounds, show_progress)
+        growth = _linear_growth(min(self.sizes), self.width, self.tasks, self.rounds, show_progress)
         say("peak memory of evaluating with implants")
         peaks = memory.implant_peaks(self.memory_images, self.memory_size, self.width, self.memory_tasks, show_progress)
         return rows, {"growth": growth, "peaks": peaks}

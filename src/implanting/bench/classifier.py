@@ -37,15 +37,15 @@ print(imported - began, ours - imported, loaded - ours, predicted - loaded)
 PARTS = ("importing torch", "importing implanting", "loading the classifier", "decoding and network")
 
 
-def images_of(base: BaseNetwork, count: int, seed: int = 0) -> np.ndarray:
+def _images_of(base: BaseNetwork, count: int, seed: int = 0) -> np.ndarray:
     """Noise of the size that the base expects."""
     return random_pixels(count, min(base.preprocessing.image_size), seed).numpy()
 
 
 def fitting(base: BaseNetwork, rounds: int, progress: Progress = silent) -> dict[str, float]:
     """Seconds to fit 5 classes of 5 images, decoding aside, with implants and by prototypes; and to add a class."""
-    images, labels = images_of(base, 25), np.arange(5).repeat(5)
-    new = images_of(base, 5, seed=1)
+    images, labels = _images_of(base, 25), np.arange(5).repeat(5)
+    new = _images_of(base, 5, seed=1)
     fitted = ImageClassifier(base, device="cpu", implants=False).fit(images, labels)
 
     def add() -> None:
@@ -60,12 +60,12 @@ def fitting(base: BaseNetwork, rounds: int, progress: Progress = silent) -> dict
     return best_seconds(contestants, rounds, progress)
 
 
-def many_classes(base: BaseNetwork, classes: int, images: int, rounds: int, progress: Progress) -> dict[str, Any]:
+def _many_classes(base: BaseNetwork, classes: int, images: int, rounds: int, progress: Progress) -> dict[str, Any]:
     """Predicting many images among many classes, against the bare network on the same batches; and its memory."""
-    some = images_of(base, 20 * BATCH)
+    some = _images_of(base, 20 * BATCH)
     fitted = ImageClassifier(base, device="cpu", implants=False)
     began = time.perf_counter()
-    fitted.fit(images_of(base, 5 * classes), np.arange(classes).repeat(5))
+    fitted.fit(_images_of(base, 5 * classes), np.arange(classes).repeat(5))
     seconds_to_fit = time.perf_counter() - began
     tensor = torch.from_numpy(some)
 
@@ -88,17 +88,17 @@ def many_classes(base: BaseNetwork, classes: int, images: int, rounds: int, prog
     }
 
 
-def cold_start(base: BaseNetwork, rounds: int) -> dict[str, float]:
+def _cold_start(base: BaseNetwork, rounds: int) -> dict[str, float]:
     """One image predicted by a fresh process: how its seconds divide; the best of several."""
     with tempfile.TemporaryDirectory() as folder:
         file, image = Path(folder, "safetensors"), Path(folder, "image.png")
-        ImageClassifier(base, device="cpu", implants=False).fit(images_of(base, 10), np.arange(2).repeat(5)).save(file)
-        Image.fromarray(images_of(base, 1)[0]).save(image)
-        runs = [cold_run(file, image) for _ in range(rounds)]
+        ImageClassifier(base, device="cpu", implants=False).fit(_images_of(base, 10), np.arange(2).repeat(5)).save(file)
+        Image.fromarray(_images_of(base, 1)[0]).save(image)
+        runs = [_cold_run(file, image) for _ in range(rounds)]
     return min(runs, key=lambda run: run["all"])
 
 
-def cold_run(file: Path, image: Path) -> dict[str, float]:
+def _cold_run(file: Path, image: Path) -> dict[str, float]:
     """Seconds of each part of one fresh process."""
     began = time.perf_counter()
     output = subprocess.run(  # noqa: S603 (our own command)
@@ -140,8 +140,8 @@ class Classifier:
         base = load_base(self.base)
         once = {
             "fitting": fitting(base, self.rounds, show_progress),
-            "many": many_classes(base, self.classes, self.images, self.rounds, show_progress),
-            "cold": cold_start(base, self.rounds),
+            "many": _many_classes(base, self.classes, self.images, self.rounds, show_progress),
+            "cold": _cold_start(base, self.rounds),
         }
         if self.data is None:
             return [], once

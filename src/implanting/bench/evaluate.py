@@ -22,7 +22,7 @@ IMAGES, CLASSES, DIM = 12_000, 20, 512
 CLASSIFY = PrototypeClassifier("gap", "dense", 10.0)
 
 
-def random_features(locations: int) -> Float[Tensor, "image location dim"]:
+def _random_features(locations: int) -> Float[Tensor, "image location dim"]:
     """Features of noise: what they show makes no difference to the speed."""
     return torch.randn(IMAGES, locations, DIM, generator=torch.Generator().manual_seed(0))
 
@@ -33,7 +33,7 @@ def tasks_of(config: TaskConfig) -> Tasks:
     return draw_tasks(random_images(IMAGES, CLASSES), config)
 
 
-def one_task_at_a_time(method: PrototypeMethod, tasks: Tasks) -> float:
+def _one_task_at_a_time(method: PrototypeMethod, tasks: Tasks) -> float:
     """The loop anybody would write, on features that are pooled and normalised already."""
     supports, queries = method.support_vectors, method.query_directions
     truth = torch.arange(tasks.query.shape[1]).repeat_interleave(tasks.query.shape[2])
@@ -54,18 +54,18 @@ def compare(locations: int, tasks: int, loop_tasks: int, rounds: int, progress: 
     config = TaskConfig(way=5, shot=5, queries=30, tasks=tasks)
     drawn = tasks_of(config)
     some = drawn[:loop_tasks]
-    method = PrototypeMethod(random_features(locations), CLASSIFY)
+    method = PrototypeMethod(_random_features(locations), CLASSIFY)
     block, copied = torch.zeros(64 * 2**20), torch.ones(64 * 2**20)  # touched already: no page faults are timed
     square = torch.randn(MATRIX, MATRIX)
     contestants: dict[str, Work] = {
         "ours": lambda: evaluate_tasks(method, drawn, config, CLASSES),
-        "one task at a time": lambda: one_task_at_a_time(method, some),
+        "one task at a time": lambda: _one_task_at_a_time(method, some),
         "copy": lambda: copied.copy_(block),
         "product": lambda: square @ square,
     }
     seconds = best_seconds(contestants, rounds, progress, f"measuring with {locations} locations")
     ours, loop = seconds["ours"] / len(drawn), seconds["one task at a time"] / len(some)
-    moved, products = cost_of_a_task(locations, config, method.tasks_at_once)
+    moved, products = _cost_of_a_task(locations, config, method.tasks_at_once)
     return {
         "locations": locations,
         "tasks_per_second": 1 / ours,
@@ -75,7 +75,7 @@ def compare(locations: int, tasks: int, loop_tasks: int, rounds: int, progress: 
     }
 
 
-def cost_of_a_task(locations: int, config: TaskConfig, together: int) -> tuple[float, float]:
+def _cost_of_a_task(locations: int, config: TaskConfig, together: int) -> tuple[float, float]:
     """Bytes read and written by gathering, and floating-point operations of the products.
 
     Where vectors are gathered, the images are read too, once for all the tasks that are evaluated together.
@@ -88,12 +88,12 @@ def cost_of_a_task(locations: int, config: TaskConfig, together: int) -> tuple[f
     return 4 * DIM * (2 * gathered + read + supports), 2.0 * DIM * queries * locations * (way - 1)
 
 
-def linear_growth(
+def _linear_growth(
     locations: Sequence[int], tasks: int, rounds: int, progress: Progress = silent
 ) -> list[dict[str, Any]]:
     """Eight times the tasks on the smallest maps, and eight times the images to pool and normalise of the largest."""
-    method = PrototypeMethod(random_features(min(locations)), CLASSIFY)
-    phi = random_features(max(locations))
+    method = PrototypeMethod(_random_features(min(locations)), CLASSIFY)
+    phi = _random_features(max(locations))
     drawn = tasks_of(TaskConfig(way=5, shot=5, queries=30, tasks=tasks))
 
     def evaluate_some(number: int) -> None:
@@ -133,7 +133,7 @@ class Evaluate:
             say(f"tasks on feature maps of {number} locations")
             rows.append(compare(number, *shape, show_progress))
         say("growth")
-        return rows, {"growth": linear_growth(self.locations, self.tasks, self.rounds, show_progress)}
+        return rows, {"growth": _linear_growth(self.locations, self.tasks, self.rounds, show_progress)}
 
     def show(self, rows: list[dict[str, Any]], once: dict[str, Any]) -> None:
         """The tables."""

@@ -14,8 +14,7 @@ NOISE = 64
 """Images that differ; the others repeat them, as drawing billions of numbers takes longer than all the rest."""
 
 
-def random_activations(network: Network, images: int, size: int) -> Activations:
-    """A half-precision cache of the true size."""
+def _random_activations(network: Network, images: int, size: int) -> Activations:
     with torch.no_grad():
         maps, phi = network.activations(torch.randn(NOISE, 3, size, size).contiguous(memory_format=torch.channels_last))
     arrays = []
@@ -27,13 +26,13 @@ def random_activations(network: Network, images: int, size: int) -> Activations:
     return Activations(arrays[:-1], arrays[-1], tuple((part.shape[2], part.shape[3]) for part in maps))
 
 
-def evaluate_some(images: int, size: int, width: int, tasks: int) -> int:
+def _evaluate_some(images: int, size: int, width: int, tasks: int) -> int:
     """Adapt and test 5-way 5-shot tasks of 30 queries a class; gives the bytes of the cache.
 
     Two epochs stand for fifty: the second already holds all that any later one does.
     """
     network = fresh_network(NetworkConfig(width=width), size)
-    activations = random_activations(network, images, size)
+    activations = _random_activations(network, images, size)
     config = TaskConfig(way=5, shot=5, queries=30, tasks=tasks)
     classify, implants = PrototypeClassifier("gap", "dense", 10.0), ImplantConfig(implant_epochs=2)
     fitting = Fitting(network.tail, classify, implants)

@@ -37,7 +37,7 @@ WIDTH, HEIGHT = 4000, 3000
 """Pixels of the photos: 12 millions."""
 
 
-def bench_base(name: str, size: int) -> BaseNetwork:
+def _bench_base(name: str, size: int) -> BaseNetwork:
     """EfficientNet-Lite0, or ResNet-12 of the paper's width with random weights."""
     if name == IMAGENET:
         return load_base(name)
@@ -46,9 +46,9 @@ def bench_base(name: str, size: int) -> BaseNetwork:
     return BaseNetwork(network, preprocessing, name=name, pooling="dense", tau=10.0)
 
 
-def bench_classifier(name: str, size: int) -> ImageClassifier:
+def _bench_classifier(name: str, size: int) -> ImageClassifier:
     """A classifier of a few classes on that network, its prototypes drawn."""
-    base = bench_base(name, size)
+    base = _bench_base(name, size)
     prototypes = torch.randn(WAY, base.network.dim, generator=torch.Generator().manual_seed(0))
     classify, counts = PrototypeClassifier("gap", "gap", base.tau), torch.ones(WAY, dtype=torch.long)
     classifier = ImageClassifier(base, device="cpu")
@@ -58,18 +58,18 @@ def bench_classifier(name: str, size: int) -> ImageClassifier:
 
 def compare_networks(name: str, size: int, images: int, rounds: int, progress: Progress = silent) -> dict[str, Any]:
     """Images a second of each way, and how far ours is from the network as it stands."""
-    classifier, pixels = bench_classifier(name, size), random_pixels(images, size)
+    classifier, pixels = _bench_classifier(name, size), random_pixels(images, size)
     base, eager = classifier.base_, EagerNetwork(classifier.base_)
     began = time.perf_counter()
     _ = base.quick
     ready = time.perf_counter() - began
-    seconds = best_seconds(ways_of(classifier, eager, pixels), rounds, progress)
+    seconds = best_seconds(_ways_of(classifier, eager, pixels), rounds, progress)
     expected = eager([pixels])
     return {
         "network": name,
         "size": size,
         **{way: (1 if way.endswith("one_image") else images) / taken for way, taken in seconds.items()},
-        **ratios(seconds),
+        **_ratios(seconds),
         "seconds_to_make_ready": ready,
         "difference": ((base.embed(pixels) - expected).abs().max() / expected.abs().max()).item(),
     }
@@ -88,7 +88,7 @@ class EagerNetwork:
         return torch.cat([locations(self.network(self.normalisation(batch).contiguous())) for batch in batches])
 
 
-def ways_of(classifier: ImageClassifier, eager: EagerNetwork, pixels: Tensor) -> dict[str, Work]:
+def _ways_of(classifier: ImageClassifier, eager: EagerNetwork, pixels: Tensor) -> dict[str, Work]:
     """From pixels to probabilities: eager, ours, and by onnxruntime where it is installed."""
     learned, base = classifier.learned_, classifier.base_
 
@@ -109,7 +109,7 @@ def ways_of(classifier: ImageClassifier, eager: EagerNetwork, pixels: Tensor) ->
     return ways
 
 
-def ratios(seconds: Mapping[str, float]) -> dict[str, float | None]:
+def _ratios(seconds: Mapping[str, float]) -> dict[str, float | None]:
     """How many times as fast ours is, and how many times as fast as ours onnxruntime is."""
     return {
         "over_eager": seconds["eager"] / seconds["ours"],
@@ -121,7 +121,7 @@ def ratios(seconds: Mapping[str, float]) -> dict[str, float | None]:
 
 def compare_folder(name: str, size: int, photos: int, rounds: int, progress: Progress = silent) -> dict[str, Any]:
     """Images a second from a folder of 12-megapixel JPEGs: decoding alone, the network alone, and both side by side."""
-    classifier = bench_classifier(name, size)
+    classifier = _bench_classifier(name, size)
     with tempfile.TemporaryDirectory(prefix="implanting-bench-") as folder:
         paths: list[ImageSource] = list(write_photos(Path(folder), photos))
         pixels = torch.cat([batch.images for batch in decode_batches(paths, size)])
@@ -135,10 +135,10 @@ def compare_folder(name: str, size: int, photos: int, rounds: int, progress: Pro
         whole = resize(decode(paths[0]), size)
     counts = dict.fromkeys(contestants, photos) | {"decoding_whole": 1}
     speeds = {way: counts[way] / taken for way, taken in seconds.items()}
-    return {"network": name, "size": size, **speeds, **lost(classifier, pixels[0].numpy(), whole)}
+    return {"network": name, "size": size, **speeds, **_lost(classifier, pixels[0].numpy(), whole)}
 
 
-def lost(classifier: ImageClassifier, image: np.ndarray, whole: np.ndarray) -> dict[str, float]:
+def _lost(classifier: ImageClassifier, image: np.ndarray, whole: np.ndarray) -> dict[str, float]:
     """What an image decoded at a fraction of its size differs in, and its answer, from one that was decoded whole."""
     levels = np.abs(image.astype(np.int16) - whole)
     one, other = classifier.predict_proba(np.stack([image, whole]))
@@ -223,13 +223,13 @@ class Inference:
         measured = f"best of {self.rounds} turns, taken in turn; {torch.get_num_threads()} threads"
         print_table(
             f"classifying {self.images} decoded images, images/s",
-            ["", *(titled(row) for row in rows)],
+            ["", *(_titled(row) for row in rows)],
             [
                 ["ours", *(f"{row['ours']:.1f}" for row in rows)],
                 ["over eager NCHW, all at once", *(f"{row['over_eager']:.2f}" for row in rows)],
                 ["over eager NCHW, in the same batches", *(f"{row['over_eager_in_batches']:.2f}" for row in rows)],
                 ["over eager NCHW, one image", *(f"{row['over_eager_one_image']:.2f}" for row in rows)],
-                ["onnxruntime over ours", *(ratio(row["onnxruntime_over_ours"]) for row in rows)],
+                ["onnxruntime over ours", *(_ratio(row["onnxruntime_over_ours"]) for row in rows)],
                 ["largest difference from eager", *(f"{row['difference']:.0e}" for row in rows)],
                 ["seconds to make ready, once", *(f"{row['seconds_to_make_ready']:.2f}" for row in rows)],
             ],
@@ -238,7 +238,7 @@ class Inference:
         if once["folder"]:
             print_table(
                 f"classifying {self.photos} JPEGs of 12 megapixels, images/s",
-                ["", *(titled(row) for row in once["folder"])],
+                ["", *(_titled(row) for row in once["folder"])],
                 [
                     *([said, *(f"{row[way]:.1f}" for row in once["folder"])] for way, said in FOLDER.items()),
                     *([said, *(f"{row[what]:.2g}" for row in once["folder"])] for what, said in LOST.items()),
@@ -248,11 +248,10 @@ class Inference:
             )
 
 
-def titled(row: dict[str, Any]) -> str:
-    """A network and its images."""
+def _titled(row: dict[str, Any]) -> str:
     return f"{row['network']}, {row['size']} px"
 
 
-def ratio(value: float | None) -> str:
+def _ratio(value: float | None) -> str:
     """A ratio, or that it could not be measured."""
     return "not installed" if value is None else f"{value:.2f}"

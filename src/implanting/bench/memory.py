@@ -69,7 +69,7 @@ def write_pickle(folder: Path, images: int) -> None:
         pickle.dump({"data": data, "labels": [number % 2 for number in range(images)]}, file)
 
 
-def write_folders(folder: Path, images: int) -> None:
+def _write_folders(folder: Path, images: int) -> None:
     """A set as class folders of JPEG files of 84 px."""
     for name in ("one", "two"):
         (folder / "train" / name).mkdir(parents=True)
@@ -84,7 +84,7 @@ def reading_ratios(images: int) -> dict[str, float]:
     if not resident_peak():
         return ratios
     with tempfile.TemporaryDirectory() as temporary:
-        for name, write, count in (("pickle", write_pickle, images), ("folders", write_folders, images // 9)):
+        for name, write, count in (("pickle", write_pickle, images), ("folders", _write_folders, images // 9)):
             write(Path(temporary) / f"{name}-few", 4)
             write(Path(temporary) / name, count)
             idle, _ = peak_and_size(READ, Path(temporary) / f"{name}-few")

@@ -53,14 +53,14 @@ def adapt_one_task(
             base_maps, base_phi = network.activations(images)
         phi = pool(locations(torch.cat([base_phi, implants(*base_maps)], dim=1)), "gap").squeeze(1)
         loss = torch.stack(
-            [left_out_loss(phi, labels, query, config.implant_tau) for query in range(len(labels))]
+            [_left_out_loss(phi, labels, query, config.implant_tau) for query in range(len(labels))]
         ).mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
 
 
-def left_out_loss(phi: Float[Tensor, "image dim"], labels: Tensor, query: int, tau: float) -> Float[Tensor, ""]:
+def _left_out_loss(phi: Float[Tensor, "image dim"], labels: Tensor, query: int, tau: float) -> Float[Tensor, ""]:
     """The loss of one subtask, its prototypes made without the query."""
     others = torch.arange(len(labels)) != query
     vectors = torch.stack([phi[others & (labels == number)].mean(0) for number in range(int(labels.max()) + 1)])

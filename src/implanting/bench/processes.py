@@ -12,8 +12,7 @@ from implanting.bench.memory import write_pickle
 LAYOUTS = {"1 process of 2 threads": (1, 2), "2 processes of 1 thread": (2, 1)}
 
 
-def speed(processes: int, threads: int, data: Path, width: int, steps: int) -> float:
-    """Images a second that `implanting pretrain` reports."""
+def _speed(processes: int, threads: int, data: Path, width: int, steps: int) -> float:
     launcher = (
         ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)] if processes > 1 else []
     )
@@ -29,5 +28,5 @@ def compare(width: int, steps: int, rounds: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as temporary:
         data = Path(temporary) / "data"
         write_pickle(data, 4_096)
-        turns = [{name: speed(*layout, data, width, steps) for name, layout in LAYOUTS.items()} for _ in range(rounds)]
+        turns = [{name: _speed(*layout, data, width, steps) for name, layout in LAYOUTS.items()} for _ in range(rounds)]
     return {name: max(turn[name] for turn in turns) for name in LAYOUTS}

@@ -38,7 +38,7 @@ def save_classifier(settings: Mapping[str, Any], learned: Learned, path: Path, s
     document: dict[str, Any] = {
         "classes": plain_labels(learned.classes),
         "dtype": learned.classes.dtype.str,
-        "settings": plain_settings(settings),
+        "settings": _plain_settings(settings),
         "image_size": learned.size,
         "classify": vars(learned.classify),
         "calibration": learned.calibration.document(),
@@ -73,7 +73,7 @@ def plain_labels(classes: np.ndarray) -> list[Any]:
     return classes.tolist()
 
 
-def plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that are kept, as JSON has them; a source of random numbers other than a seed is not."""
     kept = {name: value for name, value in settings.items() if name not in NOT_KEPT}
     plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in kept.items()}
@@ -91,10 +91,10 @@ def read_classifier(
     try:
         if document["digest"] != digest(tensors):
             raise CheckpointError(f"{path} is damaged: what was learned is not what was saved; copy it anew")
-        network = find_base(path, document["base"], part("base", tensors), base).to(computing_on)
+        network = _find_base(path, document["base"], part("base", tensors), base).to(computing_on)
         named = base or document["base"]["found_as"] or network
         settings = {**document["settings"], "base": named, "device": device}
-        return settings, learned_from(network, document, tensors)
+        return settings, _learned_from(network, document, tensors)
     except ImplantingError:  # says what is wrong already
         raise
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
@@ -103,8 +103,7 @@ def read_classifier(
         ) from error
 
 
-def learned_from(base: BaseNetwork, document: Mapping[str, Any], tensors: Tensors) -> Learned:
-    """What was learned, from a file's parts."""
+def _learned_from(base: BaseNetwork, document: Mapping[str, Any], tensors: Tensors) -> Learned:
     if not len(tensors["prototypes"]) == len(tensors["counts"]) == len(document["classes"]):
         raise ValueError("as many prototypes as classes are needed")
     implants, supports = None, part("supports", tensors)
@@ -127,7 +126,7 @@ def learned_from(base: BaseNetwork, document: Mapping[str, Any], tensors: Tensor
     )
 
 
-def find_base(
+def _find_base(
     path: Path, described: Mapping[str, Any], tensors: Tensors, given: str | Path | BaseNetwork | None
 ) -> BaseNetwork:
     """The base in the file, or the one given, or the one of that name; in any case that of the fingerprint."""
@@ -135,7 +134,7 @@ def find_base(
         base = base_from_document(described["document"], tensors)
         wrong = f"{path} is damaged: its base network is not the one it was fitted on (fingerprint); copy it anew"
     else:
-        base = named_base(path, described, given)
+        base = _named_base(path, described, given)
         wrong = (
             f"{path} was fitted on {described['name']} ({described['fingerprint'][:12]}), and this base is another "
             f"({base.name}, {base.fingerprint[:12]}): name the right one with `base`"
@@ -145,8 +144,7 @@ def find_base(
     return base
 
 
-def named_base(path: Path, described: Mapping[str, Any], given: str | Path | BaseNetwork | None) -> BaseNetwork:
-    """The base of a slim file."""
+def _named_base(path: Path, described: Mapping[str, Any], given: str | Path | BaseNetwork | None) -> BaseNetwork:
     if isinstance(given, BaseNetwork):
         return given
     try:

@@ -54,11 +54,11 @@ def learn(
 ) -> Learned:
     """Learn classes from their supports; without a configuration of implants, by prototypes alone."""
     if config is None:
-        return learn_prototypes(base, pooling, batches, labels)
-    return learn_implants(base, fitting_of(base, pooling, config), torch.cat(list(batches)), labels, seed)
+        return _learn_prototypes(base, pooling, batches, labels)
+    return _learn_implants(base, fitting_of(base, pooling, config), torch.cat(list(batches)), labels, seed)
 
 
-def learn_implants(
+def _learn_implants(
     base: BaseNetwork, fitting: Fitting, images: Images, labels: Int[Tensor, " image"], seed: int
 ) -> Learned:
     """Implants trained on all supports, then prototypes; how sure they are is told by cross-fitting."""
@@ -78,19 +78,19 @@ def learn_implants(
     )
     if int(counts.max()) < ENOUGH:
         return learned
-    held_out = cross_fit_implants(supports, brief(fitting), [generator_of(seed, Stream.IMPLANTS, 0)])
+    held_out = cross_fit_implants(supports, _brief(fitting), [generator_of(seed, Stream.IMPLANTS, 0)])
     asked = held_out.probabilities[0].isfinite().all(-1)
     scores = open_set_score(held_out.cosines[0, asked][:, None])
     return calibrated(learned, calibrate(held_out.probabilities[0, asked], labels[asked], scores))
 
 
-def brief(fitting: Fitting) -> Fitting:
+def _brief(fitting: Fitting) -> Fitting:
     """How folds are fitted: their implants tell as much after half of the epochs (`docs/decisions/0007`)."""
     config = dataclasses.replace(fitting.config, implant_epochs=-(-fitting.config.implant_epochs // 2))
     return dataclasses.replace(fitting, config=config)
 
 
-def learn_prototypes(
+def _learn_prototypes(
     base: BaseNetwork, pooling: InferenceConfig, batches: Batches, labels: Int[Tensor, " image"]
 ) -> Learned:
     """Prototypes alone, the images read batch by batch: memory does not grow with them beyond one vector each."""

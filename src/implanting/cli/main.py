@@ -79,12 +79,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         abandon_output()
         return refuse(f"cannot write: {error.strerror}; free some space or write elsewhere")
     except KeyboardInterrupt:
-        if leads():
+        if _leads():
             print("implanting: stopped", file=sys.stderr)
         return 130
 
 
-def leads() -> bool:
+def _leads() -> bool:
     """Whether this process is the only one, or the first of those that torchrun started."""
     return os.environ.get("RANK", "0") == "0"
 
@@ -102,10 +102,10 @@ def run(given: list[str]) -> int:
         raise ImplantingError(f"'{verb}' is no verb; choose one of: {', '.join(VERBS)}")
     if any("\0" in argument for argument in rest):
         raise ImplantingError("an argument holds a NUL byte, which no path can: check what made it")
-    return int(module_of(verb).main(rest))
+    return int(_module_of(verb).main(rest))
 
 
-def module_of(verb: str) -> ModuleType:
+def _module_of(verb: str) -> ModuleType:
     """Where a verb lives.
 
     What imports make stays until the process ends. So the garbage collector need not look at it, neither now nor at the
@@ -121,7 +121,7 @@ def module_of(verb: str) -> ModuleType:
 
 def refuse(message: str) -> int:
     """Tell the user what to mend; where all of several processes find it, the first speaks for them."""
-    if not leads():
+    if not _leads():
         time.sleep(LATER)
     print(f"implanting: {one_line(with_flags(message))}", file=sys.stderr)
     return 2

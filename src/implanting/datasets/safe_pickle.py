@@ -125,14 +125,13 @@ class PickledArray:
         self.array.__setstate__(filled)  # shares the bytes, where a constructor would copy them
 
 
-def array_from_buffer(buffer: bytes | bytearray, pickled: PickledDtype, shape: Any, order: Any) -> np.ndarray:
+def _array_from_buffer(buffer: bytes | bytearray, pickled: PickledDtype, shape: Any, order: Any) -> np.ndarray:
     """What protocol 5 asks for in place of `_reconstruct`."""
     array: np.ndarray = np.frombuffer(buffer, pickled.dtype).reshape(shape, order=order)
     return array
 
 
-def scalar(pickled: PickledDtype, raw: bytes) -> Any:
-    """A single number, such as a label."""
+def _scalar(pickled: PickledDtype, raw: bytes) -> Any:
     return np.frombuffer(raw, pickled.dtype, count=1)[0]
 
 
@@ -150,8 +149,8 @@ def _ascii(value: Any) -> str:
     return text
 
 
-MULTIARRAY: dict[str, Any] = {"_reconstruct": StandIn(lambda *_: PickledArray()), "scalar": StandIn(scalar)}
-NUMERIC: dict[str, Any] = {"_frombuffer": StandIn(array_from_buffer)}
+MULTIARRAY: dict[str, Any] = {"_reconstruct": StandIn(lambda *_: PickledArray()), "scalar": StandIn(_scalar)}
+NUMERIC: dict[str, Any] = {"_frombuffer": StandIn(_array_from_buffer)}
 BUILTINS: dict[str, Any] = {"set": set, "frozenset": frozenset, "bytearray": bytearray, "bytes": bytes}
 ADMITTED: dict[str, dict[str, Any]] = {
     "numpy": {"ndarray": StandIn(PickledArray), "dtype": StandIn(PickledDtype)},

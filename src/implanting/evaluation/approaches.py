@@ -39,9 +39,9 @@ class Approach:
 
     def reduced_to(self, shot: int) -> "Approach":
         """This approach reduced to what `shot` supports per class allow: no decision per task, or no implants."""
-        if self.implants is None or not can_adapt(shot, self.implants):
+        if self.implants is None or not _can_adapt(shot, self.implants):
             return replace(self, implants=None)
-        if not can_decide(shot, self.implants):
+        if not _can_decide(shot, self.implants):
             return replace(self, implants=replace(self.implants, implant_decision="always"))
         return self
 
@@ -50,15 +50,15 @@ class Approach:
         return self.reduced_to(shot) == self
 
 
-def can_adapt(shot: int, config: ImplantConfig) -> bool:
+def _can_adapt(shot: int, config: ImplantConfig) -> bool:
     """Whether leave-one-out leaves something: another image of the class, or another view of its only image."""
     return shot > 1 or config.adapt_views > 1
 
 
-def can_decide(shot: int, config: ImplantConfig) -> bool:
+def _can_decide(shot: int, config: ImplantConfig) -> bool:
     """Whether a task keeps enough to train on when some supports are held out."""
     kept = shot - -(-shot // min(shot, config.decision_folds))
-    return kept > 0 and can_adapt(kept, config)
+    return kept > 0 and _can_adapt(kept, config)
 
 
 @dataclass(frozen=True)

@@ -47,23 +47,23 @@ def compare(
     approaches = [trial.approach for trial in wanted]
     features = Features(base, images, approaches, half=half, cache=cache, progress=progress)
     features.check_cache()
-    return results_of(wanted, features)
+    return _results_of(wanted, features)
 
 
 def check(base: BaseNetwork, images: TaskImages, trial: Trial) -> None:
     """Refuse a trial that the base or the images do not allow; drawing its tasks needs enough images."""
     approach = trial.approach
     for image_set in images.tested(approach.classes):
-        require_fit(base, image_set)
+        _require_fit(base, image_set)
     if approach.classes != "novel":
         require_class_weights(base)
-        require_base_classes(base, images.base)
+        _require_base_classes(base, images.base)
     if approach.implants is not None:
         fitting_of(base, approach.pooling, approach.implants)  # or say why there can be no implants
     images.draw(trial)
 
 
-def require_fit(base: BaseNetwork, image_set: ImageSet) -> None:
+def _require_fit(base: BaseNetwork, image_set: ImageSet) -> None:
     """Images must leave the network a location and, where each has prototypes of its own, as many as in training."""
     height, width = image_set.images.shape[1:3]
     found = base.map_size(height, width)
@@ -75,20 +75,20 @@ def require_fit(base: BaseNetwork, image_set: ImageSet) -> None:
         )
 
 
-def require_base_classes(base: BaseNetwork, image_set: ImageSet) -> None:
+def _require_base_classes(base: BaseNetwork, image_set: ImageSet) -> None:
     """Images of base classes must be of all of them, in their order."""
     if image_set.class_names != base.class_names:
         raise ConfigError(f"{image_set.name} has other classes than {base.name}: its base classes are needed")
 
 
-def results_of(trials: Sequence[Trial], features: Features) -> Iterator[tuple[Trial, Result]]:
+def _results_of(trials: Sequence[Trial], features: Features) -> Iterator[tuple[Trial, Result]]:
     """Each trial with its result, in their order but for those that train the same implants."""
     methods: dict[Hashable, Method] = {}
     for group in grouped(trials):
         for trial in group:
-            if same_method(trial) not in methods:
-                methods[same_method(trial)] = method_of(trial, features)
-        results = answered([methods[same_method(trial)] for trial in group], group[0], features)
+            if _same_method(trial) not in methods:
+                methods[_same_method(trial)] = method_of(trial, features)
+        results = _answered([methods[_same_method(trial)] for trial in group], group[0], features)
         yield from zip(group, results, strict=True)
 
 
@@ -96,11 +96,11 @@ def grouped(trials: Sequence[Trial]) -> list[list[Trial]]:
     """Trials that train the same implants together, each other one by itself."""
     groups: dict[Hashable, list[Trial]] = {}
     for trial in trials:
-        groups.setdefault(same_implants(trial), []).append(trial)
+        groups.setdefault(_same_implants(trial), []).append(trial)
     return list(groups.values())
 
 
-def same_implants(trial: Trial) -> Hashable:
+def _same_implants(trial: Trial) -> Hashable:
     """Equal for trials that differ in the pooling at test alone: implants are trained once for all of them."""
     approach = trial.approach
     if approach.implants is None or approach.decides:
@@ -109,7 +109,7 @@ def same_implants(trial: Trial) -> Hashable:
     return replace(trial, approach=replace(approach, pooling=views))
 
 
-def same_method(trial: Trial) -> Hashable:
+def _same_method(trial: Trial) -> Hashable:
     """Equal for trials that one method answers, as it keeps what it pooled: those of other shots are among them."""
     tasks = trial.tasks
     return trial.approach, replace(tasks, shot=1) if trial.approach.classes == "both" else tasks.seed
@@ -131,7 +131,7 @@ def method_of(trial: Trial, features: Features) -> Method:
     return DecidedMethod(implants) if approach.decides else implants
 
 
-def answered(methods: Sequence[Method], trial: Trial, features: Features) -> list[Result]:
+def _answered(methods: Sequence[Method], trial: Trial, features: Features) -> list[Result]:
     """The results of methods on the tasks of a trial; there are several where they train the same implants."""
     tasks = features.images.tasks_of(trial)
     classes = sum(len(image_set.class_names) for image_set in features.images.tested(trial.approach.classes))

@@ -60,7 +60,7 @@ class ImplantConvolutions(nn.Module):
     def __init__(self, implants: Implants) -> None:
         super().__init__()
         self.layers = implants.tail.layers
-        self.convolutions = nn.ModuleList(convolution_of(implant) for implant in implants.layers)
+        self.convolutions = nn.ModuleList(_convolution_of(implant) for implant in implants.layers)
 
     def forward(self, base_maps: Sequence[Tensor]) -> Tensor:
         """The implant part of phi_wide, [image channel row column]."""
@@ -75,7 +75,7 @@ class ImplantConvolutions(nn.Module):
         return outputs[-1]
 
 
-def convolution_of(implant: Implant) -> nn.Conv2d:
+def _convolution_of(implant: Implant) -> nn.Conv2d:
     """The implanted convolution of one task with its batch norm."""
     if implant.statistics is None:
         raise ConfigError("the implants were not trained to their end: their batch norm has no statistics; fit again")

@@ -53,7 +53,7 @@ def onnx_bytes(classifier: ImageClassifier, heat_map: bool = False) -> bytes:
     require_exporter()
     module = ExportedClassifier(classifier.learned_, heat_map).eval()
     trial = torch.zeros(2, classifier.learned_.size, classifier.learned_.size, 3, dtype=torch.uint8)
-    with tracing():
+    with _tracing():
         program = torch.onnx.export(
             module,
             (trial,),
@@ -85,7 +85,7 @@ def metadata(classifier: ImageClassifier) -> dict[str, str]:
 
 
 @contextmanager
-def tracing() -> Iterator[None]:
+def _tracing() -> Iterator[None]:
     """Without what torch's exporter says of itself (packages that are not needed, deprecated calls), and without the
     check of shapes, where that is on: it would ask for the number of images, and so fix it in the graph.
     """

@@ -52,10 +52,10 @@ class Calibration:
         A share too small for the task's own scores is told by those predicted, but no known image is refused then.
         Where these cannot tell it either, nothing is refused.
         """
-        threshold = conformal(self.known, refuse)
+        threshold = _conformal(self.known, refuse)
         if threshold < math.inf:
             return threshold
-        return max((*self.known[-1:], conformal(self.predicted(), refuse)))
+        return max((*self.known[-1:], _conformal(self.predicted(), refuse)))
 
     def predicted(self) -> list[float]:
         """The usual scores, moved and stretched to what a task's own let expect of a further known image.
@@ -86,7 +86,7 @@ UNKNOWN = Calibration(1.0, (), "nothing")
 """Where nothing is known: probabilities as they are, and every image fits a class."""
 
 
-def conformal(known: Sequence[float], refuse: float) -> float:
+def _conformal(known: Sequence[float], refuse: float) -> float:
     """The one of rising scores that a further one exceeds with probability `refuse` or less; infinite if none does.
 
     Its rank is that of conformal prediction: (n + 1)(1 - refuse), rounded up.
@@ -112,10 +112,10 @@ def calibrate(
     loss = -sharpened.gather(2, labels[None, :, None].expand(len(POWERS), -1, 1)).sum((1, 2))
     doubt = DOUBT * POWERS.log10().square()
     power = POWERS[int((loss + doubt).argmin())].item()
-    return Calibration(power, tuple(few(open_set_scores.double()).tolist()), told_by)
+    return Calibration(power, tuple(_few(open_set_scores.double()).tolist()), told_by)
 
 
-def few(scores: Float64[Tensor, " image"]) -> Float64[Tensor, " score"]:
+def _few(scores: Float64[Tensor, " image"]) -> Float64[Tensor, " score"]:
     """In rising order; many scores are told by their quantiles."""
     if len(scores) > QUANTILES:
         return torch.quantile(scores, torch.linspace(0, 1, QUANTILES, dtype=torch.float64))

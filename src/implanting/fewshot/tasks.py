@@ -54,8 +54,8 @@ def mix(state: UInt64[np.ndarray, "..."]) -> UInt64[np.ndarray, "..."]:
 
 def draw_tasks(image_set: ImageSet, config: TaskConfig) -> Tasks:
     """Tasks 0, 1, ... of a seed: `way` classes each, then disjoint supports and queries of each class."""
-    check_enough(image_set, config)
-    classes, images = draw_images(image_set, config, config.shot + config.queries)
+    _check_enough(image_set, config)
+    classes, images = _draw_images(image_set, config, config.shot + config.queries)
     return tasks_of(image_set, classes, images[..., : config.shot], images[..., config.shot :])
 
 
@@ -64,8 +64,8 @@ def draw_queries(image_set: ImageSet, config: TaskConfig) -> Tasks:
 
     So a class gives up the image that would be its support, unless it has no other to spare.
     """
-    check_queries(image_set, config)
-    classes, images = draw_images(image_set, config, 1 + config.queries)
+    _check_queries(image_set, config)
+    classes, images = _draw_images(image_set, config, 1 + config.queries)
     all_needed = torch.bincount(image_set.labels)[classes] == config.queries
     last = torch.where(all_needed, images[..., 0], images[..., -1])
     query = torch.cat([images[..., 1:-1], last[..., None]], dim=-1)
@@ -77,7 +77,7 @@ def tasks_of(image_set: ImageSet, classes: Tensor, support: Tensor, query: Tenso
     return Tasks(image_set.fingerprint, torch.arange(len(classes)), classes, support, query)
 
 
-def draw_images(
+def _draw_images(
     image_set: ImageSet, config: TaskConfig, images: int
 ) -> tuple[Int[Tensor, "task way"], Int[Tensor, "task way {images}"]]:
     """The classes of each task and so many images of each; where a class has one less, the last is none of its own."""
@@ -88,12 +88,12 @@ def draw_images(
         row[: len(indices)] = indices.numpy()
     starts = range(0, config.tasks, CHUNK)
     numbers = [np.arange(start, min(start + CHUNK, config.tasks), dtype=np.uint64) for start in starts]
-    drawn = [draw_chunk(table, sizes, chunk, config.way, images, config.seed) for chunk in numbers]
+    drawn = [_draw_chunk(table, sizes, chunk, config.way, images, config.seed) for chunk in numbers]
     classes, chosen = (torch.from_numpy(np.concatenate(parts)) for parts in zip(*drawn, strict=True))
     return classes, chosen
 
 
-def draw_chunk(
+def _draw_chunk(
     table: Int[np.ndarray, "class image"],
     sizes: Int[np.ndarray, " class"],
     task: UInt64[np.ndarray, " task"],
@@ -111,10 +111,10 @@ def draw_chunk(
     return classes, table[classes[..., None], chosen]
 
 
-def check_enough(image_set: ImageSet, config: TaskConfig) -> None:
+def _check_enough(image_set: ImageSet, config: TaskConfig) -> None:
     """Every class must be able to serve in every task."""
     shot, queries = config.shot, config.queries
-    check_way(image_set, config.way)
+    _check_way(image_set, config.way)
     for name, found in counts(image_set):
         if (missing := shot + queries - found) > 0:
             raise DataError(
@@ -123,9 +123,9 @@ def check_enough(image_set: ImageSet, config: TaskConfig) -> None:
             )
 
 
-def check_queries(image_set: ImageSet, config: TaskConfig) -> None:
+def _check_queries(image_set: ImageSet, config: TaskConfig) -> None:
     """The same for base classes, of which no supports are drawn."""
-    check_way(image_set, config.way)
+    _check_way(image_set, config.way)
     for name, found in counts(image_set):
         if found < config.queries:
             raise DataError(
@@ -134,8 +134,7 @@ def check_queries(image_set: ImageSet, config: TaskConfig) -> None:
             )
 
 
-def check_way(image_set: ImageSet, way: int) -> None:
-    """There must be enough classes."""
+def _check_way(image_set: ImageSet, way: int) -> None:
     if way > (found := len(image_set.class_names)):
         raise DataError(f"{way}-way tasks need {way} classes; found {found}: lower `way` or add classes")
 

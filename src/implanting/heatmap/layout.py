@@ -78,10 +78,10 @@ def draw_row(
     for number, panel in enumerate(panels):
         height, width = (side / DPI for side in panel.picture.shape[:2])
         middle, centre = left + number * (size.cell + GAP) + size.cell / 2, bottom + size.row / 2
-        axes = place(figure, middle - width / 2, centre - height / 2, width, height)
+        axes = _place(figure, middle - width / 2, centre - height / 2, width, height)
         show(axes, panel.picture, title(panel, size.cell))
-    draw_scale(
-        place(figure, left + len(panels) * (size.cell + GAP), bottom, SCALE_WIDTH, size.row), limits, scale_label
+    _draw_scale(
+        _place(figure, left + len(panels) * (size.cell + GAP), bottom, SCALE_WIDTH, size.row), limits, scale_label
     )
 
 
@@ -92,7 +92,7 @@ def title(panel: Panel, width: float) -> Title:
     return Title("\n".join(filter(None, lines)), families)
 
 
-def place(figure: "Figure", left: float, bottom: float, width: float, height: float) -> "Axes":
+def _place(figure: "Figure", left: float, bottom: float, width: float, height: float) -> "Axes":
     """Axes at a place in inches from the lower left corner."""
     across, up = figure.get_size_inches()
     return figure.add_axes((left / across, bottom / up, width / across, height / up))
@@ -118,8 +118,7 @@ def show(axes: "Axes", picture: Pixels, heading: Title) -> None:
     )
 
 
-def draw_scale(axes: "Axes", limits: Limits, label: str) -> None:
-    """The colours from low to high."""
+def _draw_scale(axes: "Axes", limits: Limits, label: str) -> None:
     upright = scale_colours(128)[::-1, None]
     axes.imshow(upright, aspect="auto", extent=(0, 1, limits.low, limits.high))
     axes.set_xticks([])

@@ -14,14 +14,14 @@ ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 
 
 @cache
-def characters(path: str) -> frozenset[int]:
+def _characters(path: str) -> frozenset[int]:
     """The code points that a font file has a glyph for."""
     from matplotlib.ft2font import FT2Font  # slow to import, and needed here only
 
     return frozenset(FT2Font(path).get_charmap())
 
 
-def other_fonts() -> Iterator[tuple[str, str]]:
+def _other_fonts() -> Iterator[tuple[str, str]]:
     """Family and file of the installed fonts; matplotlib's own others are of mathematical signs only."""
     from matplotlib import get_data_path
     from matplotlib.font_manager import fontManager
@@ -35,9 +35,9 @@ def fonts_for(text: str) -> list[str]:
     from matplotlib.font_manager import findfont
 
     families = [FONT]
-    wanted = {ord(character) for character in text} - characters(findfont(FONT))
-    for family, path in other_fonts() if wanted else ():
-        if found := wanted & characters(path):
+    wanted = {ord(character) for character in text} - _characters(findfont(FONT))
+    for family, path in _other_fonts() if wanted else ():
+        if found := wanted & _characters(path):
             families.append(family)
             wanted -= found
         if not wanted:
@@ -51,7 +51,7 @@ def drawable(text: str) -> tuple[str, list[str]]:
 
     text = " ".join("".join(" " if unicodedata.category(one) == "Cc" else one for one in text).split())
     families = fonts_for(text)
-    known = frozenset[int]().union(*(characters(findfont(family)) for family in families))
+    known = frozenset[int]().union(*(_characters(findfont(family)) for family in families))
     return "".join(one if ord(one) in known else _stand_in(one) for one in text), families
 
 

@@ -73,7 +73,7 @@ def upsample(scores: ScoreMap, size: tuple[int, int]) -> Float[np.ndarray, "heig
     return np.asarray(Image.fromarray(scores.astype(np.float32)).resize(size, Image.Resampling.BILINEAR))
 
 
-def colour(scores: Float[np.ndarray, "height width"], limits: Limits) -> Float[np.ndarray, "height width 3"]:
+def _colour(scores: Float[np.ndarray, "height width"], limits: Limits) -> Float[np.ndarray, "height width 3"]:
     """The colour of each score, 0 to 255."""
     from matplotlib import colormaps  # slow to import, and needed here only
 
@@ -87,7 +87,7 @@ def overlay(image: Pixels, scores: ScoreMap, limits: Limits, box: Box | None = N
     grey = np.asarray(Image.fromarray(image).convert("L"), dtype=np.float32)[..., None].repeat(3, axis=2)
     page = GREY_OPACITY * grey + (1 - GREY_OPACITY) * 255
     covered = page[box.top : box.bottom, box.left : box.right]
-    covered += COLOUR_OPACITY * (colour(upsample(scores, box.size), limits) - covered)
+    covered += COLOUR_OPACITY * (_colour(upsample(scores, box.size), limits) - covered)
     return np.rint(page).astype(np.uint8)
 
 

@@ -67,7 +67,7 @@ def decode(source: ImageSource, size: int | None = None) -> Image.Image:
     """
     name = name_of(source)
     if isinstance(source, np.ndarray):
-        return to_rgb(image_of_array(source), name)
+        return _to_rgb(_image_of_array(source), name)
     if isinstance(source, Image.Image):
         return _decode(source, name)
     with _open(source, name) as image:
@@ -81,7 +81,7 @@ def _decode(image: Image.Image, name: str) -> Image.Image:
     with _faults_named(name):
         image.load()
         upright = ImageOps.exif_transpose(image) if _orientation(image) != UPRIGHT else image
-        return to_rgb(upright, name)
+        return _to_rgb(upright, name)
 
 
 @contextmanager
@@ -174,7 +174,7 @@ def _check_pixels(image: Image.Image, name: str) -> None:
         raise _too_large(name, f"{image.width} x {image.height}")
 
 
-def to_rgb(image: Image.Image, name: str) -> Image.Image:
+def _to_rgb(image: Image.Image, name: str) -> Image.Image:
     """The image in mode RGB; `name` is for messages."""
     if image.mode == "RGB" and "transparency" not in image.info:
         return image
@@ -186,7 +186,7 @@ def to_rgb(image: Image.Image, name: str) -> Image.Image:
     return image.convert("RGB")
 
 
-def image_of_array(array: np.ndarray) -> Image.Image:
+def _image_of_array(array: np.ndarray) -> Image.Image:
     """The image that an array holds, in the mode that fits its channels."""
     flat = array.ndim == 3 and array.shape[2] == 1
     if array.dtype == np.uint8 and array.size and (array.ndim == 2 or (array.ndim == 3 and array.shape[2] in CHANNELS)):

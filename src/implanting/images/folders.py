@@ -124,7 +124,7 @@ def inspect_folder(path: str | Path, *, skip_bad: bool = False, progress: Progre
         )
     paths = [file for files in kept.values() for file in files]
     labels = [name for name, files in kept.items() for _ in files]
-    return LabelledImages(paths, labels, skipped, bad, copies_between(kept))
+    return LabelledImages(paths, labels, skipped, bad, _copies_between(kept))
 
 
 def read_folder(path: str | Path, *, skip_bad: bool = False) -> tuple[list[Path], list[str]]:
@@ -147,7 +147,7 @@ def undecodable(sources: Sequence[ImageSource], progress: Progress = silent) -> 
     return [failure for batch in batches for failure in batch.failures]
 
 
-def copies_between(classes: Mapping[str, Sequence[Path]]) -> list[tuple[Path, ...]]:
+def _copies_between(classes: Mapping[str, Sequence[Path]]) -> list[tuple[Path, ...]]:
     """Groups of files with the same bytes that stand in two classes or more."""
     homes = {file: name for name, files in classes.items() for file in files if file.is_file()}
     groups = [

@@ -41,7 +41,7 @@ class Normalisation:
     @classmethod
     def of(cls, images: UInt8[Tensor, "image height width 3"]) -> "Normalisation":
         """The exact statistics of a set of images, from a histogram of each channel."""
-        counts = histogram(images).to(torch.float64)
+        counts = _histogram(images).to(torch.float64)
         values = torch.arange(256, dtype=torch.float64) / 255
         mean = counts @ values / counts.sum(1)
         variance = (counts * (values - mean[:, None]) ** 2).sum(1) / counts.sum(1)
@@ -49,7 +49,7 @@ class Normalisation:
         return cls(tuple(mean.tolist()), tuple(std.tolist()))
 
 
-def histogram(images: UInt8[Tensor, "image height width 3"]) -> Int64[Tensor, "3 256"]:
+def _histogram(images: UInt8[Tensor, "image height width 3"]) -> Int64[Tensor, "3 256"]:
     """How often each channel has each value; in chunks, so that memory stays flat."""
     counts = torch.zeros(3, 256, dtype=torch.int64)
     for chunk in images.reshape(-1, 3).split(CHUNK):

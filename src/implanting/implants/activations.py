@@ -73,12 +73,12 @@ def compute_activations(
     """
     dtype = np.dtype(np.float16 if half else np.float32)
     if cache is not None:
-        return cached_activations(base, image_set, cache, dtype, progress)
-    shapes, sizes = shapes_of(base, image_set)
-    arrays = common_arrays(shapes, dtype) if on_one_machine() else allocate_all(shapes, dtype, budget)
-    fill(base, image_set, arrays, progress)
+        return _cached_activations(base, image_set, cache, dtype, progress)
+    shapes, sizes = _shapes_of(base, image_set)
+    arrays = common_arrays(shapes, dtype) if on_one_machine() else _allocate_all(shapes, dtype, budget)
+    _fill(base, image_set, arrays, progress)
     wait_for_all()
-    return activations_of(arrays, sizes)
+    return _activations_of(arrays, sizes)
 
 
 def embed_together(
@@ -100,20 +100,20 @@ def embed_together(
     return torch.from_numpy(array).to(base.device)
 
 
-def cached_activations(
+def _cached_activations(
     base: BaseNetwork, image_set: ImageSet, cache: Path, dtype: np.dtype, progress: Progress
 ) -> Activations:
     """The activations of a folder, written there first where it has none."""
     if not from_rank_zero((cache / DESCRIPTION).exists()):
-        shapes, sizes = shapes_of(base, image_set)
+        shapes, sizes = _shapes_of(base, image_set)
         remedy = "choose another folder" + (", or use half precision" if dtype == np.float32 else "")
         with kept_arrays(cache, shapes, dtype, remedy) as arrays:
             if arrays:
-                fill(base, image_set, arrays, progress)
+                _fill(base, image_set, arrays, progress)
             wait_for_all()
             if group()[0] == 0:
                 describe(cache, base, image_set, dtype, sizes, arrays)
-    return activations_of(*read_cache(cache, base, image_set, dtype))
+    return _activations_of(*read_cache(cache, base, image_set, dtype))
 
 
 def encode(
@@ -129,22 +129,19 @@ def encode(
     return maps, phi, tuple((part.shape[2], part.shape[3]) for part in encoded[0][0])
 
 
-def activations_of(arrays: Sequence[np.ndarray], sizes: Sizes) -> Activations:
-    """Arrays as tensors that share their memory."""
+def _activations_of(arrays: Sequence[np.ndarray], sizes: Sizes) -> Activations:
     *base_maps, phi = (torch.from_numpy(array) for array in arrays)
     return Activations(base_maps, phi, sizes)
 
 
-def shapes_of(base: BaseNetwork, image_set: ImageSet) -> tuple[list[Shape], Sizes]:
+def _shapes_of(base: BaseNetwork, image_set: ImageSet) -> tuple[list[Shape], Sizes]:
     """The shape of each array of the cache, and the rows and columns of each map."""
     maps, phi = base.activations(image_set.images[:1])
     sizes = tuple((part.shape[2], part.shape[3]) for part in maps)
     return [(len(image_set), part[0, 0].numel(), part.shape[1]) for part in (*maps, phi)], sizes
 
 
-def fill(base: BaseNetwork, image_set: ImageSet, arrays: Sequence[np.ndarray], progress: Progress) -> None:
-    """One pass over the images."""
-
+def _fill(base: BaseNetwork, image_set: ImageSet, arrays: Sequence[np.ndarray], progress: Progress) -> None:
     def encode_rows(rows: slice) -> None:
         if not falls_to_this_process(rows):
             return
@@ -155,7 +152,7 @@ def fill(base: BaseNetwork, image_set: ImageSet, arrays: Sequence[np.ndarray], p
     through(base.quick, image_set.images, encode_rows, progress, "base activations")
 
 
-def allocate_all(shapes: Sequence[Shape], dtype: np.dtype, budget: int) -> list[np.ndarray]:
+def _allocate_all(shapes: Sequence[Shape], dtype: np.dtype, budget: int) -> list[np.ndarray]:
     """Arrays in memory, or all of them on disk where together they exceed the budget."""
     total = sum(int(np.prod(shape)) for shape in shapes) * dtype.itemsize
     allowed = budget if total <= budget else 0

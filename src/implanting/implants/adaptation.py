@@ -66,7 +66,7 @@ def inner_products(
     vectors = pool(phi, config.adapt_support_pooling).squeeze(2)
     sums = membership.mT @ vectors
     own_sums = membership @ sums
-    left_out = vectors if groups is None else sums_of_groups(vectors, groups)
+    left_out = vectors if groups is None else _sums_of_groups(vectors, groups)
     return Products(
         query_class=torch.einsum("tnld,twd->tnlw", queries, sums),
         query_own=(queries * left_out[:, :, None]).sum(-1),
@@ -77,7 +77,7 @@ def inner_products(
     )
 
 
-def sums_of_groups(
+def _sums_of_groups(
     vectors: Float[Tensor, "task image dim"], groups: Int[Tensor, " image"]
 ) -> Float[Tensor, "task image dim"]:
     """For each image the sum of its group."""
@@ -145,11 +145,11 @@ def adapt(supports: Supports, tail: Tail, config: ImplantConfig, generators: lis
     for parameter in parameters:
         parameter.requires_grad_(False)
     trained = constant + inner_products(implants.fix_statistics(base_maps), membership, config, groups)
-    require_finite(leave_one_out_scores(trained, membership, config.implant_tau), supports)
+    _require_finite(leave_one_out_scores(trained, membership, config.implant_tau), supports)
     return implants
 
 
-def require_finite(scores: Float[Tensor, "task image location way"], supports: Supports) -> None:
+def _require_finite(scores: Float[Tensor, "task image location way"], supports: Supports) -> None:
     """Refuse implants that have diverged: their answers would be the first class, and look like a result."""
     diverged = int((~scores.isfinite()).flatten(1).any(1).sum())
     if not diverged:

@@ -30,8 +30,7 @@ OTHER = {
 """What a cache may be of that is refused."""
 
 
-def identity_of(base: BaseNetwork, image_set: ImageSet, dtype: np.dtype) -> dict[str, str]:
-    """What activations depend on."""
+def _identity_of(base: BaseNetwork, image_set: ImageSet, dtype: np.dtype) -> dict[str, str]:
     return {
         "base": base.fingerprint,
         "images": image_set.fingerprint,
@@ -40,7 +39,7 @@ def identity_of(base: BaseNetwork, image_set: ImageSet, dtype: np.dtype) -> dict
     }
 
 
-def told(image_set: ImageSet) -> str:
+def _told(image_set: ImageSet) -> str:
     """An image set for people; with views it has each image several times."""
     return f"{image_set.name} of {len(image_set)} images, views counted"
 
@@ -49,15 +48,15 @@ def describe(
     cache: Path, base: BaseNetwork, image_set: ImageSet, dtype: np.dtype, sizes: Sizes, arrays: Sequence[np.ndarray]
 ) -> None:
     """Make a cache of a folder that holds its arrays."""
-    identity = identity_of(base, image_set, dtype)
-    described = {**identity, "of": told(image_set), "sizes": sizes, "arrays": len(arrays)}
+    identity = _identity_of(base, image_set, dtype)
+    described = {**identity, "of": _told(image_set), "sizes": sizes, "arrays": len(arrays)}
     write_atomically(cache / DESCRIPTION, json.dumps(described).encode())
 
 
 def read_cache(cache: Path, base: BaseNetwork, image_set: ImageSet, dtype: np.dtype) -> tuple[list[np.ndarray], Sizes]:
     """The arrays that a cache holds and the sizes of the maps, where it is the cache of all these."""
-    identity = identity_of(base, image_set, dtype)
-    with damage_told(cache):
+    identity = _identity_of(base, image_set, dtype)
+    with _damage_told(cache):
         found = json.loads((cache / DESCRIPTION).read_text())
         stated = {name: str(found[name]) for name in identity}
         sizes, number = tuple((int(rows), int(columns)) for rows, columns in found["sizes"]), int(found["arrays"])
@@ -65,18 +64,18 @@ def read_cache(cache: Path, base: BaseNetwork, image_set: ImageSet, dtype: np.dt
         if stated[name] != value:
             there, here = stated[name][:12], value[:12]
             if name == "images":
-                there, here = found.get("of", there), told(image_set)
+                there, here = found.get("of", there), _told(image_set)
             raise DataError(
                 f"the cache {cache} is of {OTHER[name]} ({there}; here {here}): name another folder or remove this one"
             )
-    with damage_told(cache):  # copy-on-write: the folder may be read-only, and nothing done here can reach it
+    with _damage_told(cache):  # copy-on-write: the folder may be read-only, and nothing done here can reach it
         arrays = open_files(cache, number, "c")
-        check_arrays(arrays, shapes_for(base, image_set, sizes), dtype)
+        _check_arrays(arrays, _shapes_for(base, image_set, sizes), dtype)
     return arrays, sizes
 
 
 @contextmanager
-def damage_told(cache: Path) -> Iterator[None]:
+def _damage_told(cache: Path) -> Iterator[None]:
     """Whatever cannot be read of a cache becomes one error that says what to do."""
     try:
         yield
@@ -84,7 +83,7 @@ def damage_told(cache: Path) -> Iterator[None]:
         raise DataError(f"the cache {cache} is damaged ({error!r}): remove it, and it will be made anew") from error
 
 
-def shapes_for(base: BaseNetwork, image_set: ImageSet, sizes: Sizes) -> list[Shape]:
+def _shapes_for(base: BaseNetwork, image_set: ImageSet, sizes: Sizes) -> list[Shape]:
     """The shape of each array, told from the description of the network, which computes nothing."""
     channels = {layer.reads: layer.channels for layer in base.tail.layers} if base.tail else {}
     phi = (math.prod(base.map_size(*image_set.images.shape[1:3])), base.network.dim)
@@ -92,7 +91,7 @@ def shapes_for(base: BaseNetwork, image_set: ImageSet, sizes: Sizes) -> list[Sha
     return [(len(image_set), *part) for part in (*maps, phi)]
 
 
-def check_arrays(arrays: Sequence[np.ndarray], shapes: Sequence[Shape], dtype: np.dtype) -> None:
+def _check_arrays(arrays: Sequence[np.ndarray], shapes: Sequence[Shape], dtype: np.dtype) -> None:
     """Raise unless these are the arrays that are needed."""
     if len(arrays) != len(shapes):
         raise ValueError(f"{len(arrays)} arrays; needed are {len(shapes)}")

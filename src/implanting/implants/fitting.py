@@ -180,7 +180,7 @@ def cross_fit_prototypes(supports: Supports, fitting: Fitting, together: int = F
     def fit(kept: Supports, _: Int[Tensor, " some"]) -> Fitted:
         return fitting.fit_prototypes(kept)
 
-    return cross_fit(supports, fitting.config.decision_folds, fit, together)
+    return _cross_fit(supports, fitting.config.decision_folds, fit, together)
 
 
 def cross_fit_implants(
@@ -194,12 +194,12 @@ def cross_fit_implants(
     def fit(kept: Supports, tasks: Int[Tensor, " some"]) -> Fitted | None:
         if not fitting.can_train(kept.labels):
             return None
-        return fitting.fit_implants(kept, [copy_of(generators[task]) for task in tasks.tolist()])
+        return fitting.fit_implants(kept, [_copy_of(generators[task]) for task in tasks.tolist()])
 
-    return cross_fit(supports, fitting.config.decision_folds, fit, together)
+    return _cross_fit(supports, fitting.config.decision_folds, fit, together)
 
 
-def cross_fit(
+def _cross_fit(
     supports: Supports, folds: int, fit: Callable[[Supports, Int[Tensor, " some"]], Fitted | None], together: int
 ) -> Scores:
     """Held-out scores of every support of every task; at most `together` folds are fitted at once.
@@ -209,7 +209,7 @@ def cross_fit(
     turn = deal(supports.labels, folds)
     if int(turn.max()) == NEVER:
         raise DataError("cross-fitting needs a class with two images or more; every class has one: add images")
-    scores = nothing_said(supports)
+    scores = _nothing_said(supports)
     for alike_folds in alike(supports.labels, turn):
         pairs = torch.cartesian_prod(torch.arange(len(supports)), torch.arange(len(alike_folds.kept)))
         for tasks, numbers in (chunk.unbind(1) for chunk in pairs.split(together)):
@@ -220,8 +220,7 @@ def cross_fit(
     return scores
 
 
-def nothing_said(supports: Supports) -> Scores:
-    """Scores before any image was held out."""
+def _nothing_said(supports: Supports) -> Scores:
     shape = (*supports.phi.shape[:1], len(supports.labels), int(supports.labels.max()) + 1)
     return Scores(torch.full(shape, torch.nan), torch.full(shape, torch.nan))
 
@@ -234,6 +233,6 @@ def score(scores: Scores, place: tuple[Tensor, Tensor], fitted: Fitted, held: Su
     scores.cosines[place] = found.mean(2) / fitted.classify.tau
 
 
-def copy_of(generator: Generator) -> Generator:
+def _copy_of(generator: Generator) -> Generator:
     """A generator that draws what this one would, and leaves it as it is."""
     return Generator().set_state(generator.get_state())

@@ -132,8 +132,8 @@ def new_implants(tail: Tail, sizes: Sizes, channels: int, generators: list[Gener
         base_weight, implant_weight = (torch.stack(drawn) * deviation).split([layer.channels, below], dim=1)
         return Implant(
             stride=layer.stride,
-            base_weight=kernels_of(base_weight, layer.kernel),
-            implant_weight=kernels_of(implant_weight, layer.kernel) if below else None,
+            base_weight=_kernels_of(base_weight, layer.kernel),
+            implant_weight=_kernels_of(implant_weight, layer.kernel) if below else None,
             gamma=torch.ones(tasks, 1, 1, channels),
             beta=torch.zeros(tasks, 1, 1, channels),
         )
@@ -141,17 +141,16 @@ def new_implants(tail: Tail, sizes: Sizes, channels: int, generators: list[Gener
     return Implants(tail, sizes, [implant(layer) for layer in tail.layers])
 
 
-def kernels_of(
+def _kernels_of(
     weight: Float[Tensor, "task channel taps_out"], kernel: int
 ) -> Float[Tensor, "task out channel {kernel} {kernel}"]:
     """Weights as they are drawn and as files hold them, in torch's order; in memory the channels are the last axis."""
     return weight.unflatten(2, (kernel, kernel, -1)).permute(0, 4, 2, 3, 1).contiguous().permute(0, 1, 4, 2, 3)
 
 
-def weights_of(
+def _weights_of(
     kernels: Float[Tensor, "task out channel kernel kernel"],
 ) -> Float[Tensor, "task channel taps_out"]:
-    """The inverse of `kernels_of`."""
     return kernels.permute(0, 2, 3, 4, 1).flatten(2)
 
 
@@ -160,8 +159,8 @@ def implant_tensors(implants: Implants) -> dict[str, Tensor]:
     tensors: dict[str, Tensor] = {}
     for number, implant in enumerate(implants.layers):
         variance, mean = implant.statistics or (None, None)
-        between = None if implant.implant_weight is None else weights_of(implant.implant_weight)
-        parts = {"base_weight": weights_of(implant.base_weight), "implant_weight": between}
+        between = None if implant.implant_weight is None else _weights_of(implant.implant_weight)
+        parts = {"base_weight": _weights_of(implant.base_weight), "implant_weight": between}
         parts |= {"gamma": implant.gamma, "beta": implant.beta, "variance": variance, "mean": mean}
         tensors |= {f"{number}.{name}": value for name, value in parts.items() if value is not None}
     return tensors
@@ -174,8 +173,8 @@ def implants_from_tensors(tail: Tail, sizes: Sizes, tensors: Mapping[str, Tensor
         between = tensors.get(f"{number}.implant_weight")
         return Implant(
             stride=layer.stride,
-            base_weight=kernels_of(tensors[f"{number}.base_weight"], layer.kernel),
-            implant_weight=None if between is None else kernels_of(between, layer.kernel),
+            base_weight=_kernels_of(tensors[f"{number}.base_weight"], layer.kernel),
+            implant_weight=None if between is None else _kernels_of(between, layer.kernel),
             gamma=tensors[f"{number}.gamma"],
             beta=tensors[f"{number}.beta"],
             statistics=(tensors[f"{number}.variance"], tensors[f"{number}.mean"]),

@@ -37,7 +37,7 @@ def folded(network: Frozen, image_size: tuple[int, int]) -> Frozen:
     if not pairs:
         return network
     for convolution, norm in pairs:
-        fold(quick.get_submodule(convolution), quick.get_submodule(norm))
+        _fold(quick.get_submodule(convolution), quick.get_submodule(norm))
         replace(quick, norm, nn.Identity())
     return quick if same_maps(quick, image, expected) else network
 
@@ -88,7 +88,7 @@ def replace(network: nn.Module, name: str, module: nn.Module) -> None:
     setattr(network.get_submodule(parent), leaf, module)
 
 
-def fold(convolution: nn.Module, norm: nn.Module) -> None:
+def _fold(convolution: nn.Module, norm: nn.Module) -> None:
     """Give the convolution the weights by which it does the work of both, in place."""
     before, after = cast(nn.Conv2d, convolution), cast(nn.BatchNorm2d, norm)
     statistics = cast(Tensor, after.running_mean), cast(Tensor, after.running_var)

@@ -52,7 +52,7 @@ class ModuleNetwork(nn.Module):
         super().__init__()
         self.module = module.eval()
         self.prefix_tokens, self.method = prefix_tokens, method
-        self.implanted = [(part, find_convolution(module, part.name)) for part in tail]
+        self.implanted = [(part, _find_convolution(module, part.name)) for part in tail]
         self.captured: list[nn.Module] = []
         self.tail: Tail | None = None
         self.known_sizes: dict[tuple[int, int], tuple[int, int]] = {}
@@ -78,7 +78,7 @@ class ModuleNetwork(nn.Module):
         """Run a black image, to see what comes out and, the first time, what the implanted convolutions read."""
         parameter = next(self.module.parameters(), torch.empty(0))
         black = torch.zeros(1, 3, height, width, device=parameter.device)
-        with captured_inputs([convolution for _, convolution in self.implanted]) as inputs:
+        with _captured_inputs([convolution for _, convolution in self.implanted]) as inputs:
             try:
                 phi = self(black)
             except ImplantingError:  # ours: it says what is wrong
@@ -118,13 +118,13 @@ class ModuleNetwork(nn.Module):
 
     def forward(self, x: Images) -> Float[Tensor, "image dim out_height out_width"]:
         output = getattr(self.module, self.method)(x.contiguous())
-        return as_map(output, x.shape[2], x.shape[3], self.prefix_tokens)
+        return _as_map(output, x.shape[2], x.shape[3], self.prefix_tokens)
 
     def activations(
         self, x: Images
     ) -> tuple[list[Float[Tensor, "image _ _ _"]], Float[Tensor, "image dim out_height out_width"]]:
         """The maps that the tail's layers read, and phi."""
-        with captured_inputs(self.captured) as inputs:
+        with _captured_inputs(self.captured) as inputs:
             phi = self(x)
         return inputs, phi
 
@@ -136,7 +136,7 @@ class ModuleNetwork(nn.Module):
         return self.known_sizes[height, width]
 
 
-def find_convolution(module: nn.Module, name: str) -> nn.Conv2d:
+def _find_convolution(module: nn.Module, name: str) -> nn.Conv2d:
     """The convolution of this name, if implants can stand beside it."""
     parts = dict(module.named_modules())
     if name not in parts:
@@ -155,7 +155,7 @@ def find_convolution(module: nn.Module, name: str) -> nn.Conv2d:
 
 
 @contextmanager
-def captured_inputs(modules: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
+def _captured_inputs(modules: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
     """What these modules read while the block runs, in their order."""
     inputs: list[Tensor] = [torch.empty(0)] * len(modules)
 
@@ -168,7 +168,7 @@ def captured_inputs(modules: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
         yield inputs
 
 
-def as_map(output: Any, height: int, width: int, prefix_tokens: int) -> Float[Tensor, "image dim rows columns"]:
+def _as_map(output: Any, height: int, width: int, prefix_tokens: int) -> Float[Tensor, "image dim rows columns"]:
     """A map as it is; tokens laid out as the image is, without those that stand before them."""
     if isinstance(output, Tensor) and output.ndim == 4:
         return output

@@ -51,7 +51,7 @@ def available() -> bool:
 @torch.no_grad()
 def packed(network: Frozen, image_size: tuple[int, int]) -> Frozen:
     """A copy that computes the same, faster; the network itself where that cannot be had."""
-    names = [name for name, module in network.named_modules() if packable(module)]
+    names = [name for name, module in network.named_modules() if _packable(module)]
     if not names or not available():
         return network
     quick = copy.deepcopy(network)
@@ -71,7 +71,7 @@ def packed(network: Frozen, image_size: tuple[int, int]) -> Frozen:
         return network
 
 
-def packable(module: nn.Module) -> bool:
+def _packable(module: nn.Module) -> bool:
     """Whether it is a convolution whose ways are known here."""
     return (
         isinstance(module, nn.Conv2d)
@@ -89,7 +89,7 @@ def take_over(convolution: nn.Conv2d, activation: Activation) -> None:
     if isinstance(convolution, SameConvolution):
         way = SamePacked(convolution, activation)
     else:
-        way = packed_convolution(convolution, activation)
+        way = _packed_convolution(convolution, activation)
     convolution.forward = way  # type: ignore[method-assign, assignment] # that is what is meant
     convolution.weight = convolution.bias = None  # type: ignore[assignment] # held by `way`
 
@@ -118,9 +118,8 @@ class Packed:
         return result
 
 
-def packed_convolution(convolution: nn.Conv2d, activation: Activation) -> Packed:
-    """An ordinary convolution so."""
-    padding = cast(tuple[int, int], convolution.padding)  # not by name: see `packable`
+def _packed_convolution(convolution: nn.Conv2d, activation: Activation) -> Packed:
+    padding = cast(tuple[int, int], convolution.padding)  # not by name: see `_packable`
     geometry = Geometry(padding, convolution.stride, convolution.dilation, convolution.groups)
     return Packed(convolution.weight, convolution.bias, geometry, activation)
 

@@ -69,16 +69,16 @@ def check_fit(tail: Tail, sizes: Sequence[tuple[int, int]], phi: tuple[int, int]
     for number, layer in enumerate(tail.layers):
         size = sizes[layer.reads]
         if layer.below is not None and outputs[layer.below] != size:
-            raise ConfigError(unfit(number, f"the implant below it has {of(outputs[layer.below])}", size))
+            raise ConfigError(_unfit(number, f"the implant below it has {of(outputs[layer.below])}", size))
         summed = strided(size, layer.stride)
         if layer.adds is not None and outputs[layer.adds] != summed:
-            raise ConfigError(unfit(number, f"what it adds has {of(outputs[layer.adds])}", summed))
+            raise ConfigError(_unfit(number, f"what it adds has {of(outputs[layer.adds])}", summed))
         outputs.append((summed[0] // layer.pool, summed[1] // layer.pool))
     if outputs[-1] != phi:
-        raise ConfigError(unfit(len(outputs) - 1, f"its output has {of(outputs[-1])}", phi))
+        raise ConfigError(_unfit(len(outputs) - 1, f"its output has {of(outputs[-1])}", phi))
 
 
-def unfit(number: int, found: str, needed: tuple[int, int]) -> str:
+def _unfit(number: int, found: str, needed: tuple[int, int]) -> str:
     """What is wrong with the sizes of a described tail."""
     return f"implanted layer {number}: {found}, but {of(needed)} are needed: describe its pool, below and adds"
 

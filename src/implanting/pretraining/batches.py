@@ -18,7 +18,7 @@ from implanting.runtime import Stream, generator_of
 
 
 @lru_cache(maxsize=2)
-def permutation(images: int, seed: int, epoch: int) -> Int[Tensor, " image"]:
+def _permutation(images: int, seed: int, epoch: int) -> Int[Tensor, " image"]:
     """The order of the images in one epoch."""
     return torch.randperm(images, generator=generator_of(seed, Stream.ORDER, epoch))
 
@@ -28,7 +28,7 @@ def batch_indices(step: int, batch_size: int, images: int, seed: int) -> Int[Ten
     first, last = step * batch_size, (step + 1) * batch_size
     parts = []
     for epoch in range(first // images, (last - 1) // images + 1):
-        order = permutation(images, seed, epoch)
+        order = _permutation(images, seed, epoch)
         parts.append(order[max(first - epoch * images, 0) : last - epoch * images])
     return torch.cat(parts)
 

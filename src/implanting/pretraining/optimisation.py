@@ -59,10 +59,10 @@ def load_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tenso
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in part(PART, tensors).items():
         number, name = key.split(".")
-        state.setdefault(int(number), {})[name] = laid_out_like(weights[int(number)], value)
+        state.setdefault(int(number), {})[name] = _laid_out_like(weights[int(number)], value)
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
 
 
-def laid_out_like(weight: Tensor, value: Tensor) -> Tensor:
+def _laid_out_like(weight: Tensor, value: Tensor) -> Tensor:
     """The value in the memory order of its weight: fused optimisers go through both without looking at strides."""
     return torch.empty_like(weight, dtype=value.dtype).copy_(value) if value.shape == weight.shape else value

@@ -62,7 +62,7 @@ def pretrain(
 def train(run: Run, out: Path | None, observe: Observer, stop: Callable[[], bool]) -> None:
     """Step until all steps are done or a stop is asked for; report, validate and save on the way."""
     observe(Started(run.step, run.steps, len(run.images), run.unvalidated))
-    model = parallel(run.model, run.device).train()
+    model = _parallel(run.model, run.device).train()
     meter = Meter(run)
     saved = time.monotonic()
     stopping = False
@@ -84,7 +84,7 @@ def train(run: Run, out: Path | None, observe: Observer, stop: Callable[[], bool
     observe(Finished(run.step, run.seconds) if run.finished else Stopped(run.step, run.seconds))
 
 
-def parallel(model: StageOne, device: torch.device) -> nn.Module:
+def _parallel(model: StageOne, device: torch.device) -> nn.Module:
     """The model as all processes train it together; batch norm is synchronised on GPUs, where PyTorch can."""
     if world_size() == 1:
         return model

@@ -21,11 +21,11 @@ SCALE_STEPS = 9
 
 def gallery(shown: Iterable[Shown]) -> str:
     """Pictures with their heat maps."""
-    cards = "".join(card(one) for one in shown)
+    cards = "".join(_card(one) for one in shown)
     return f"<div class=gallery>{cards}</div>" if cards else ""
 
 
-def card(shown: Shown) -> str:
+def _card(shown: Shown) -> str:
     """An image, then its maps on one colour scale."""
     explanation = shown.explanation
     pictures = [figure(fit(explanation.image, THUMBNAIL), shown.truth, "true class")]

@@ -31,17 +31,17 @@ def render(report: ScoreReport) -> str:
     parts = [
         f"<h1>{escape(report.title)}</h1>",
         summary(report.score.accuracy),
-        section(
+        _section(
             "Wrong answers", "The surest first. Maps: the likeliest class, then the true one.", gallery(report.wrong)
         ),
-        section(
+        _section(
             "Right answers",
             "The surest of each class in turn. Maps: the answer, then the second likeliest class.",
             gallery(report.right),
         ),
-        section("Classes", PER_CLASS_NOTE, per_class_table(report)),
-        section("What is taken for what", *confusion(report)),
-        section("Settings", "", settings_table(report)),
+        _section("Classes", PER_CLASS_NOTE, per_class_table(report)),
+        _section("What is taken for what", *confusion(report)),
+        _section("Settings", "", settings_table(report)),
     ]
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -53,7 +53,7 @@ def render(report: ScoreReport) -> str:
     )
 
 
-def section(heading: str, note: str, content: str) -> str:
+def _section(heading: str, note: str, content: str) -> str:
     """A part of the page; nothing at all where there is nothing to show."""
     if not content:
         return ""

@@ -22,11 +22,11 @@ def per_class_table(report: ScoreReport) -> str:
         if share.total:
             low, high = (f"{100 * end:.0f}" for end in share.interval)
             cells = [f"{share.right} of {share.total}", f"{100 * share.mean:.1f}", f"{low} to {high}"]
-            rows.append([escape(name), *cells, bar(share), escape(_mistaken_for(report, number))])
+            rows.append([escape(name), *cells, _bar(share), escape(_mistaken_for(report, number))])
     return table(["class", "right", "%", "95 % interval", "", "mostly taken for"], rows)
 
 
-def bar(share: Share) -> str:
+def _bar(share: Share) -> str:
     """A class's accuracy as a length, and its interval as a thin line through its end."""
     low, high = share.interval
     return (
@@ -44,14 +44,14 @@ def _mistaken_for(report: ScoreReport, number: int) -> str:
 def confusion(report: ScoreReport) -> tuple[str, str]:
     """The matrix, or for many classes the commonest confusions: a note and a table."""
     if len(report.score.classes) <= MATRIX_LIMIT:
-        return "Rows are true classes, columns answers; the shade is the share of the row.", matrix(report)
+        return "Rows are true classes, columns answers; the shade is the share of the row.", _matrix(report)
     pairs = report.score.confusions(CONFUSIONS)
     rows = [[escape(report.names[one.truth]), escape(report.names[one.answer]), str(one.images)] for one in pairs]
     note = f"The commonest of the wrong answers; a matrix of {len(report.score.classes)} classes would not be readable."
     return note, table(["class", "taken for", "images"], rows) if rows else ""
 
 
-def matrix(report: ScoreReport) -> str:
+def _matrix(report: ScoreReport) -> str:
     """The confusion matrix; "none of these" only where it occurs, true or given."""
     counts = report.score.confusion
     last = len(counts) - 1

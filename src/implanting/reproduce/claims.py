@@ -99,13 +99,13 @@ class Decision:
 def decide(results: Mapping[Setting, Result], figures: Mapping[Setting, PrintedAccuracy]) -> list[Decision]:
     """A decision on each claim of which both sides of a comparison were measured."""
     decisions = [
-        Decision(claim, tuple(find(comparison, results, figures) for comparison in decidable(claim, results)))
+        Decision(claim, tuple(find(comparison, results, figures) for comparison in _decidable(claim, results)))
         for claim in CLAIMS
     ]
     return [decision for decision in decisions if decision.findings]
 
 
-def decidable(claim: Claim, results: Mapping[Setting, Result]) -> list[Comparison]:
+def _decidable(claim: Claim, results: Mapping[Setting, Result]) -> list[Comparison]:
     """The comparisons of which both sides were measured."""
     return [comparison for comparison in claim.comparisons if {comparison.better, comparison.worse} <= results.keys()]
 
@@ -130,7 +130,7 @@ def with_implants(shot: int, query: QueryPooling, adapt: ImplantConfig) -> Setti
     return Setting(RESNET_DC, shot, "gap", query, implants=adapt)
 
 
-def tested_on(classes: Classes, stage1: Stage1, query: QueryPooling) -> Setting:
+def _tested_on(classes: Classes, stage1: Stage1, query: QueryPooling) -> Setting:
     """A 5-shot test with GAP supports on base classes or on both."""
     return Setting(stage1, 5, "gap", query, classes)
 
@@ -154,8 +154,8 @@ CLAIMS = (
         3,
         "dense classification beats GAP on base classes and on both together",
         (
-            Comparison(tested_on("both", RESNET_DC, "dense"), tested_on("both", RESNET_GAP, "gap")),
-            Comparison(tested_on("base", RESNET_DC, "dense"), tested_on("base", RESNET_GAP, "gap")),
+            Comparison(_tested_on("both", RESNET_DC, "dense"), _tested_on("both", RESNET_GAP, "gap")),
+            Comparison(_tested_on("base", RESNET_DC, "dense"), _tested_on("base", RESNET_GAP, "gap")),
         ),
     ),
     Claim(

@@ -70,7 +70,7 @@ class Experiment:
             "A/B: pooling of supports/queries; DC is dense classification, that is no pooling.",
         ]
         if any(setting.implants for setting in self.settings()):
-            texts.append(implant_note(min(config.tasks, IMPLANT_TASKS)))
+            texts.append(_implant_note(min(config.tasks, IMPLANT_TASKS)))
         if any(setting.classes != "novel" for setting in self.settings()):
             texts.append(f"Base classes: {held_out_note(self.material.stage1.data.hold_out)}.")
         if differences := self.differences():
@@ -78,7 +78,7 @@ class Experiment:
         return [*texts, *([self.table.note] if self.table.note else [])]
 
 
-def implant_note(tasks: int) -> str:
+def _implant_note(tasks: int) -> str:
     """What the paper says of stage 2, and what it leaves open."""
     adapt = paper_implants()
     return (

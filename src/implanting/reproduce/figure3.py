@@ -98,29 +98,28 @@ def figure3(
     progress: Progress = silent,
 ) -> Figure3:
     """Pick the examples and compute their maps; without images of base classes their row is left out."""
-    check_networks(pooling, dense, base_images)
+    _check_networks(pooling, dense, base_images)
     rows: dict[str, list[Example]] = {}
     if base_images is not None:
-        rows |= pick_rows(Candidates.base(base_images), None, (pooling, dense), BASE_ROWS, progress)
+        rows |= _pick_rows(Candidates.base(base_images), None, (pooling, dense), BASE_ROWS, progress)
     drawn = draw_tasks(novel, tasks)
-    rows |= pick_rows(Candidates.novel(novel, drawn), drawn, (pooling, dense), NOVEL_ROWS, progress)
+    rows |= _pick_rows(Candidates.novel(novel, drawn), drawn, (pooling, dense), NOVEL_ROWS, progress)
     return Figure3(rows, describe(novel, base_images, tasks))
 
 
-def pick_rows(
+def _pick_rows(
     candidates: Candidates,
     tasks: Tasks | None,
     networks: tuple[BaseNetwork, BaseNetwork],
     rules: dict[str, Rule],
     progress: Progress,
 ) -> dict[str, list[Example]]:
-    """The examples of each rule."""
     pooling, dense = (seen_by(base, candidates, tasks, progress) for base in networks)
     margins = pooling.margins(candidates.truth), dense.margins(candidates.truth)
     rows = {}
     for name, rule in rules.items():
         chosen = pick(rule(*margins), candidates.image_set.labels[candidates.images], EXAMPLES)
-        rows[name] = [example(candidates, number, pooling, dense) for number in chosen]
+        rows[name] = [_example(candidates, number, pooling, dense) for number in chosen]
     return rows
 
 
@@ -134,15 +133,15 @@ def pick(worth: Margins, classes: Int[Tensor, " candidate"], count: int) -> list
     return list(best.values())
 
 
-def example(candidates: Candidates, number: int, pooling: Seen, dense: Seen) -> Example:
+def _example(candidates: Candidates, number: int, pooling: Seen, dense: Seen) -> Example:
     """One candidate with both networks' maps of its true class."""
     truth = int(candidates.truth[number])
-    sights = [sight(one, candidates, number, truth) for one in (pooling, dense)]
+    sights = [_sight(one, candidates, number, truth) for one in (pooling, dense)]
     image = candidates.image_set.images[candidates.images[number]].numpy()
     return Example(image, candidates.name(number, truth), *sights)
 
 
-def sight(seen: Seen, candidates: Candidates, number: int, truth: int) -> Sight:
+def _sight(seen: Seen, candidates: Candidates, number: int, truth: int) -> Sight:
     """One network's map of the true class, its probability and the network's answer."""
     phi, vectors = seen.phi[number], seen.vectors[candidates.task[number]]
     size = seen.base.network.map_size(*candidates.image_set.images.shape[1:3])
@@ -165,7 +164,7 @@ def describe(novel: ImageSet, base_images: ImageSet | None, tasks: TaskConfig) -
     )
 
 
-def check_networks(pooling: BaseNetwork, dense: BaseNetwork, base_images: ImageSet | None) -> None:
+def _check_networks(pooling: BaseNetwork, dense: BaseNetwork, base_images: ImageSet | None) -> None:
     """One network of each kind, and base images of the classes that both were trained on."""
     kinds = pooling.pooling, dense.pooling
     if kinds[0] not in ("gap", "gmp") or kinds[1] != "dense":

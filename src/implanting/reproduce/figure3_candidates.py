@@ -67,7 +67,7 @@ class Seen:
 def seen_by(base: BaseNetwork, candidates: Candidates, tasks: Tasks | None, progress: Progress) -> Seen:
     """Each candidate's probabilities among the classes of its task, or among the base classes."""
     classify = prototype_classifier(base.pooling, base.tau, InferenceConfig())
-    phi, support = embed_used(base, candidates, tasks, progress)
+    phi, support = _embed_used(base, candidates, tasks, progress)
     if support is None:
         vectors = require_class_weights(base).cpu()[None]
     else:
@@ -80,7 +80,7 @@ def seen_by(base: BaseNetwork, candidates: Candidates, tasks: Tasks | None, prog
     return Seen(base, phi, vectors, torch.cat(given))
 
 
-def embed_used(
+def _embed_used(
     base: BaseNetwork, candidates: Candidates, tasks: Tasks | None, progress: Progress
 ) -> tuple[Float[Tensor, "candidate location dim"], Float[Tensor, "task way shot location dim"] | None]:
     """phi of the candidates and of the supports; an image that serves in several tasks is embedded once."""

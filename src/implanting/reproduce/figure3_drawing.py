@@ -34,7 +34,7 @@ ROW_LABEL = 0.3
 RIGHT, WRONG = "\N{CHECK MARK}", "\N{BALLOT X}"
 
 
-def panels(example: Example, limits: Limits) -> list[Panel]:
+def _panels(example: Example, limits: Limits) -> list[Panel]:
     """The image under the name of its class, then the two maps."""
     picture = fit(example.image, round(NARROWEST * DPI))
     maps = [("pooling", example.pooling), ("dense", example.dense)]
@@ -79,7 +79,7 @@ def draw(found: Figure3) -> "Figure":
 def _prepared(example: Example) -> tuple[list[Panel], Limits]:
     """Panels on the one colour scale of the example's two maps."""
     limits = Limits.of(np.stack([example.pooling.map, example.dense.map]))
-    return panels(example, limits), limits
+    return _panels(example, limits), limits
 
 
 def write_figure3(found: Figure3, path: Path) -> None:

@@ -46,7 +46,7 @@ class KeptResults:
 
     def read(self, file: Path) -> Result | None:
         """A result, if it is there; only the host of rank 0 need have it."""
-        return from_rank_zero(read_result(file) if rank() == 0 and file.exists() else None)
+        return from_rank_zero(_read_result(file) if rank() == 0 and file.exists() else None)
 
     def write(self, file: Path, result: Result) -> None:
         """Keep a result."""
@@ -59,7 +59,7 @@ class KeptResults:
         write_atomically(file, content.getvalue())
 
 
-def read_result(file: Path) -> Result | None:
+def _read_result(file: Path) -> Result | None:
     """The result of a file; one that a failing disk has spoilt counts as none and is computed again."""
     try:
         with np.load(io.BytesIO(file.read_bytes()), allow_pickle=False) as content:

@@ -40,7 +40,7 @@ POOLINGS: Mapping[str, tuple[SupportPooling, QueryPooling]] = {
 QUERIES: Mapping[str, QueryPooling] = {"GAP": "gap", "GMP": "gmp", "DC": "dense"}
 
 
-def by_shot(
+def _by_shot(
     title: str,
     stage1: Stage1,
     poolings: str,
@@ -56,7 +56,7 @@ def by_shot(
     return Row(f"{title} ({poolings})", cells)
 
 
-def by_pooling(stage1: Stage1, classes: Classes, *figures: Printed) -> Row:
+def _by_pooling(stage1: Stage1, classes: Classes, *figures: Printed) -> Row:
     """A row of Table 2: one base network on some classes, its test pooling in every combination."""
     cells = {}
     for place, (column, (support, query)) in enumerate(POOLINGS.items()):
@@ -65,7 +65,7 @@ def by_pooling(stage1: Stage1, classes: Classes, *figures: Printed) -> Row:
     return Row(f"{SHORT[stage1.pooling]}, {classes} classes", cells)
 
 
-def by_query(support: SupportPooling, query: QueryPooling, *figures: Printed) -> Row:
+def _by_query(support: SupportPooling, query: QueryPooling, *figures: Printed) -> Row:
     """A row of Table 3: implants trained with some pooling, tested with GAP supports and each query pooling."""
     implants = paper_implants(support, query)
     cells = {
@@ -75,7 +75,7 @@ def by_query(support: SupportPooling, query: QueryPooling, *figures: Printed) ->
     return Row(f"DC + IMP, stage 2 {SHORT[support]}/{SHORT[query]}", cells)
 
 
-def reported(title: str, figures: Mapping[int, Printed]) -> Row:
+def _reported(title: str, figures: Mapping[int, Printed]) -> Row:
     """A row that the paper reports from the literature."""
     return Row(
         title, {f"{shot}-shot": Cell(None, PrintedAccuracy(*figure)) for shot, figure in figures.items()}, "literature"
@@ -88,10 +88,10 @@ TABLE_1 = Table(
     "miniImageNet",
     BY_SHOT,
     (
-        by_shot("C128F GAP", C128F_GAP, "GAP/GAP", {1: (54.28, 0.18), 5: (71.60, 0.13), 10: (76.92, 0.12)}),
-        by_shot("C128F DC", C128F_DC, "GMP/GMP", {1: (49.84, 0.18), 5: (69.64, 0.15), 10: (74.61, 0.13)}),
-        by_shot("ResNet-12 GAP", RESNET_GAP, "GAP/GAP", {1: (58.61, 0.18), 5: (76.40, 0.13), 10: (80.76, 0.11)}),
-        by_shot("ResNet-12 DC", RESNET_DC, "GMP/GMP", {1: (61.26, 0.20), 5: (79.01, 0.13), 10: (83.04, 0.12)}),
+        _by_shot("C128F GAP", C128F_GAP, "GAP/GAP", {1: (54.28, 0.18), 5: (71.60, 0.13), 10: (76.92, 0.12)}),
+        _by_shot("C128F DC", C128F_DC, "GMP/GMP", {1: (49.84, 0.18), 5: (69.64, 0.15), 10: (74.61, 0.13)}),
+        _by_shot("ResNet-12 GAP", RESNET_GAP, "GAP/GAP", {1: (58.61, 0.18), 5: (76.40, 0.13), 10: (80.76, 0.11)}),
+        _by_shot("ResNet-12 DC", RESNET_DC, "GMP/GMP", {1: (61.26, 0.20), 5: (79.01, 0.13), 10: (83.04, 0.12)}),
     ),
 )
 
@@ -101,15 +101,15 @@ TABLE_2 = Table(
     "miniImageNet",
     tuple(POOLINGS),
     (
-        by_pooling(RESNET_GAP, "base", (63.55, 0.20), (77.17, 0.11), (79.37, 0.09), (77.15, 0.11)),
-        by_pooling(RESNET_GAP, "novel", (72.25, 0.13), (70.71, 0.14), (76.40, 0.13), (73.28, 0.14)),
-        by_pooling(RESNET_GAP, "both", (37.74, 0.07), (38.65, 0.05), (56.25, 0.10), (54.80, 0.09)),
-        by_pooling(RESNET_DC, "base", (79.28, 0.10), (80.67, 0.10), (80.61, 0.10), (80.70, 0.10)),
-        by_pooling(RESNET_DC, "novel", (79.01, 0.13), (77.93, 0.13), (78.55, 0.13), (78.95, 0.13)),
-        by_pooling(RESNET_DC, "both", (42.45, 0.07), (57.98, 0.10), (67.53, 0.10), (67.78, 0.10)),
-        by_pooling(RESNET_GMP, "base"),
-        by_pooling(RESNET_GMP, "novel"),
-        by_pooling(RESNET_GMP, "both"),
+        _by_pooling(RESNET_GAP, "base", (63.55, 0.20), (77.17, 0.11), (79.37, 0.09), (77.15, 0.11)),
+        _by_pooling(RESNET_GAP, "novel", (72.25, 0.13), (70.71, 0.14), (76.40, 0.13), (73.28, 0.14)),
+        _by_pooling(RESNET_GAP, "both", (37.74, 0.07), (38.65, 0.05), (56.25, 0.10), (54.80, 0.09)),
+        _by_pooling(RESNET_DC, "base", (79.28, 0.10), (80.67, 0.10), (80.61, 0.10), (80.70, 0.10)),
+        _by_pooling(RESNET_DC, "novel", (79.01, 0.13), (77.93, 0.13), (78.55, 0.13), (78.95, 0.13)),
+        _by_pooling(RESNET_DC, "both", (42.45, 0.07), (57.98, 0.10), (67.53, 0.10), (67.78, 0.10)),
+        _by_pooling(RESNET_GMP, "base"),
+        _by_pooling(RESNET_GMP, "novel"),
+        _by_pooling(RESNET_GMP, "both"),
     ),
     "GMP at stage 1: the paper says that it is like GAP and gives no figures. It quotes 59.35 for both classes as the "
     "best result of Gidaris & Komodakis.",
@@ -121,10 +121,10 @@ TABLE_3 = Table(
     "miniImageNet",
     tuple(QUERIES),
     (
-        by_query("gmp", "gmp", (79.03, 0.19), (78.92, 0.19), (79.04, 0.19)),
-        by_query("gmp", "dense", (79.06, 0.19), (79.37, 0.18), (79.15, 0.19)),
-        by_query("gap", "gap", (79.62, 0.19), (74.57, 0.22), (79.77, 0.19)),
-        by_query("gap", "dense", (79.56, 0.19), (74.58, 0.22), (79.52, 0.19)),
+        _by_query("gmp", "gmp", (79.03, 0.19), (78.92, 0.19), (79.04, 0.19)),
+        _by_query("gmp", "dense", (79.06, 0.19), (79.37, 0.18), (79.15, 0.19)),
+        _by_query("gap", "gap", (79.62, 0.19), (74.57, 0.22), (79.77, 0.19)),
+        _by_query("gap", "dense", (79.56, 0.19), (74.58, 0.22), (79.52, 0.19)),
     ),
 )
 
@@ -134,15 +134,15 @@ TABLE_4 = Table(
     "miniImageNet",
     BY_SHOT,
     (
-        by_shot("GAP", RESNET_GAP, "GAP/GAP", {1: (58.61, 0.18), 5: (76.40, 0.13), 10: (80.76, 0.11)}),
-        by_shot("DC", RESNET_DC, "GAP/DC", {1: (62.53, 0.19), 5: (78.95, 0.13), 10: (82.66, 0.11)}),
-        by_shot("DC + WIDE", RESNET_WIDE, "GAP/DC", {1: (61.73, 0.19), 5: (78.25, 0.14), 10: (82.03, 0.12)}),
-        by_shot("DC + IMP", RESNET_DC, "GAP/DC", {5: (79.77, 0.19), 10: (83.83, 0.16)}, paper_implants()),
-        reported("MAML (Finn et al.)", {1: (48.70, 1.8), 5: (63.10, 0.9)}),
-        reported("PN (Snell et al.)", {1: (49.42, 0.78), 5: (68.20, 0.66)}),
-        reported("Gidaris & Komodakis", {1: (55.45, 0.7), 5: (73.00, 0.6)}),
-        reported("PN (Oreshkin et al.)", {1: (56.50, 0.4), 5: (74.20, 0.2), 10: (78.60, 0.4)}),
-        reported("TADAM (Oreshkin et al.)", {1: (58.50,), 5: (76.70,), 10: (80.80,)}),
+        _by_shot("GAP", RESNET_GAP, "GAP/GAP", {1: (58.61, 0.18), 5: (76.40, 0.13), 10: (80.76, 0.11)}),
+        _by_shot("DC", RESNET_DC, "GAP/DC", {1: (62.53, 0.19), 5: (78.95, 0.13), 10: (82.66, 0.11)}),
+        _by_shot("DC + WIDE", RESNET_WIDE, "GAP/DC", {1: (61.73, 0.19), 5: (78.25, 0.14), 10: (82.03, 0.12)}),
+        _by_shot("DC + IMP", RESNET_DC, "GAP/DC", {5: (79.77, 0.19), 10: (83.83, 0.16)}, paper_implants()),
+        _reported("MAML (Finn et al.)", {1: (48.70, 1.8), 5: (63.10, 0.9)}),
+        _reported("PN (Snell et al.)", {1: (49.42, 0.78), 5: (68.20, 0.66)}),
+        _reported("Gidaris & Komodakis", {1: (55.45, 0.7), 5: (73.00, 0.6)}),
+        _reported("PN (Oreshkin et al.)", {1: (56.50, 0.4), 5: (74.20, 0.2), 10: (78.60, 0.4)}),
+        _reported("TADAM (Oreshkin et al.)", {1: (58.50,), 5: (76.70,), 10: (80.80,)}),
     ),
 )
 
@@ -152,11 +152,11 @@ TABLE_5 = Table(
     "FC100",
     BY_SHOT,
     (
-        by_shot("GAP", RESNET_GAP, "GAP/GAP", {1: (41.02, 0.17), 5: (56.63, 0.16), 10: (61.65, 0.15)}),
-        by_shot("DC", RESNET_DC, "GAP/DC", {1: (42.04, 0.17), 5: (57.05, 0.16), 10: (61.91, 0.16)}),
-        by_shot("DC + IMP", RESNET_DC, "GAP/DC", {5: (57.63, 0.23), 10: (62.91, 0.22)}, paper_implants()),
-        reported("PN (Oreshkin et al.)", {1: (37.80, 0.40), 5: (53.30, 0.50), 10: (58.70, 0.40)}),
-        reported("TADAM (Oreshkin et al.)", {1: (40.10, 0.40), 5: (56.10, 0.40), 10: (61.60, 0.50)}),
+        _by_shot("GAP", RESNET_GAP, "GAP/GAP", {1: (41.02, 0.17), 5: (56.63, 0.16), 10: (61.65, 0.15)}),
+        _by_shot("DC", RESNET_DC, "GAP/DC", {1: (42.04, 0.17), 5: (57.05, 0.16), 10: (61.91, 0.16)}),
+        _by_shot("DC + IMP", RESNET_DC, "GAP/DC", {5: (57.63, 0.23), 10: (62.91, 0.22)}, paper_implants()),
+        _reported("PN (Oreshkin et al.)", {1: (37.80, 0.40), 5: (53.30, 0.50), 10: (58.70, 0.40)}),
+        _reported("TADAM (Oreshkin et al.)", {1: (40.10, 0.40), 5: (56.10, 0.40), 10: (61.60, 0.50)}),
     ),
 )
 

@@ -11,12 +11,12 @@ from implanting.reproduce.tables import Cell, Row, Table
 CLAIM_COLUMNS = ("claim", "paired difference", "paper", "verdict")
 
 
-def row_title(row: Row) -> str:
+def _row_title(row: Row) -> str:
     """A row's name, and where it comes from if that is not the paper's own work."""
     return {"paper": row.title, "literature": f"{row.title}, as reported", "ours": f"ours: {row.title}"}[row.source]
 
 
-def cell_lines(cell: Cell, results: Mapping[Setting, Result], mark: str) -> list[str]:
+def _cell_lines(cell: Cell, results: Mapping[Setting, Result], mark: str) -> list[str]:
     """What is measured; then the paper's figure and the difference."""
     if cell.setting is None:
         return [str(cell.figure or "")]
@@ -35,8 +35,8 @@ def table_rows(table: Table, results: Mapping[Setting, Result], mark: str, line_
     """The texts of a table, row by row."""
     return [
         [
-            row_title(row),
-            *(line_break.join(cell_lines(row.cells.get(name, Cell()), results, mark)) for name in table.columns),
+            _row_title(row),
+            *(line_break.join(_cell_lines(row.cells.get(name, Cell()), results, mark)) for name in table.columns),
         ]
         for row in table.rows
     ]
@@ -53,8 +53,7 @@ def claim_rows(decisions: Sequence[Decision], mark: str) -> list[list[str]]:
     return rows
 
 
-def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns and rows as a Markdown table."""
+def _markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [columns, ["---"] * len(columns), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
@@ -63,19 +62,18 @@ def markdown(
     table: Table, results: Mapping[Setting, Result], decisions: Sequence[Decision], notes: Sequence[str], mark: str
 ) -> str:
     """The whole report."""
-    cells = markdown_table(["", *table.columns], table_rows(table, results, mark, "<br>"))
-    claims = markdown_table(CLAIM_COLUMNS, claim_rows(decisions, mark))
+    cells = _markdown_table(["", *table.columns], table_rows(table, results, mark, "<br>"))
+    claims = _markdown_table(CLAIM_COLUMNS, claim_rows(decisions, mark))
     parts = [f"# Table {table.number}: {table.title}\n", cells, "".join(f"- {note}\n" for note in notes)]
     return "\n".join([*parts, "## Claims\n", claims, f"![Table {table.number}]({table.name}.png)\n"])
 
 
 def result_rows(table: Table, results: Mapping[Setting, Result]) -> list[dict[str, Any]]:
     """A row of JSON for each cell, those from the literature too; accuracies are fractions."""
-    return [json_cell(row, column, cell, results) for row in table.rows for column, cell in row.cells.items()]
+    return [_json_cell(row, column, cell, results) for row in table.rows for column, cell in row.cells.items()]
 
 
-def json_cell(row: Row, column: str, cell: Cell, results: Mapping[Setting, Result]) -> dict[str, Any]:
-    """One cell."""
+def _json_cell(row: Row, column: str, cell: Cell, results: Mapping[Setting, Result]) -> dict[str, Any]:
     place: dict[str, Any] = {"row": row.title, "column": column, "source": row.source}
     figure = cell.figure
     if figure is not None:
@@ -98,7 +96,7 @@ def json_claims(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
             "comparisons": [
                 {
                     "better": str(finding.comparison),
-                    **json_estimate(finding.difference),
+                    **_json_estimate(finding.difference),
                     "paper": None if finding.paper is None else finding.paper / 100,
                     "verdict": finding.verdict.value,
                 }
@@ -109,6 +107,5 @@ def json_claims(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
     ]
 
 
-def json_estimate(estimate: Estimate) -> dict[str, Any]:
-    """A difference; one task has no interval."""
+def _json_estimate(estimate: Estimate) -> dict[str, Any]:
     return {"difference": estimate.mean, "interval": estimate.known_interval, "tasks": estimate.tasks}

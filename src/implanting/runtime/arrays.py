@@ -45,7 +45,7 @@ def common_arrays(shapes: Sequence[Shape], dtype: np.dtype) -> list[np.ndarray]:
     first = group()[0] == 0
     folder = Path(from_rank_zero(tempfile.mkdtemp(prefix="implanting-") if first else ""))
     try:
-        create_for_all(folder, shapes, dtype, "set TMPDIR to a larger disk")
+        _create_for_all(folder, shapes, dtype, "set TMPDIR to a larger disk")
         arrays = open_files(folder, len(shapes), "r+")
         wait_for_all()
     finally:
@@ -62,28 +62,28 @@ def kept_arrays(folder: Path, shapes: Sequence[Shape], dtype: np.dtype, remedy: 
     """
     first = group()[0] == 0
     try:
-        create_for_all(folder, shapes, dtype, remedy)
+        _create_for_all(folder, shapes, dtype, remedy)
         yield open_files(folder, len(shapes), "r+") if first or on_one_machine() else []
         wait_for_all()
     except BaseException:  # Ctrl-C too: half-filled files are worth nothing
         if first:
-            remove_files(folder, len(shapes))
+            _remove_files(folder, len(shapes))
         raise
 
 
-def create_for_all(folder: Path, shapes: Sequence[Shape], dtype: np.dtype, remedy: str) -> None:
+def _create_for_all(folder: Path, shapes: Sequence[Shape], dtype: np.dtype, remedy: str) -> None:
     """Files that the first process makes; where it cannot, all of them fail alike, and none waits for it in vain."""
     fault = None
     if group()[0] == 0:
         try:
-            create_files(folder, shapes, dtype, remedy)
+            _create_files(folder, shapes, dtype, remedy)
         except DataError as error:
             fault = error
     if (fault := from_rank_zero(fault)) is not None:
         raise fault
 
 
-def create_files(folder: Path, shapes: Sequence[Shape], dtype: np.dtype, remedy: str) -> None:
+def _create_files(folder: Path, shapes: Sequence[Shape], dtype: np.dtype, remedy: str) -> None:
     """Files of the full size, so that a full disk is found before anything is computed."""
     if folder.exists() and not folder.is_dir():
         raise DataError(f"{folder} is a file; a folder is needed to keep activations in: name another")
@@ -96,9 +96,9 @@ def create_files(folder: Path, shapes: Sequence[Shape], dtype: np.dtype, remedy:
             file = file_of(folder, number)
             np.lib.format.open_memmap(file, mode="w+", dtype=dtype, shape=shape)
             with file.open("r+b") as opened:
-                reserve(opened, file.stat().st_size)
+                _reserve(opened, file.stat().st_size)
     except OSError as error:
-        remove_files(folder, len(shapes))
+        _remove_files(folder, len(shapes))
         needed = size_in_words(sum(int(np.prod(shape)) for shape in shapes) * dtype.itemsize)
         raise DataError(f"{folder} has no room for {needed} ({error.strerror}): free space, or {remedy}") from error
 
@@ -108,8 +108,7 @@ def open_files(folder: Path, arrays: int, mode: Literal["r+", "c"]) -> list[np.n
     return [np.load(file_of(folder, number), mmap_mode=mode) for number in range(arrays)]
 
 
-def remove_files(folder: Path, arrays: int) -> None:
-    """Take back what there is of arrays."""
+def _remove_files(folder: Path, arrays: int) -> None:
     for number in range(arrays):
         with suppress(OSError):  # not made yet, or no longer to be had: what led here is told, not this
             file_of(folder, number).unlink()
@@ -128,7 +127,7 @@ def allocate(shape: Sequence[int], budget: int = MEMORY_BUDGET) -> np.ndarray:
         return np.empty(shape, np.uint8)
     with tempfile.TemporaryFile(prefix="implanting-") as file:
         try:
-            reserve(file, needed)
+            _reserve(file, needed)
         except OSError as fault:
             raise DataError(
                 f"{needed / 2**30:.1f} GiB of images do not fit in {tempfile.gettempdir()} ({fault.strerror}): "
@@ -137,7 +136,7 @@ def allocate(shape: Sequence[int], budget: int = MEMORY_BUDGET) -> np.ndarray:
         return np.memmap(file, np.uint8, "r+", shape=tuple(shape)).view(np.ndarray)
 
 
-def reserve(file: IO[bytes], size: int) -> None:
+def _reserve(file: IO[bytes], size: int) -> None:
     """Take the disk space of a file now: a full disk would otherwise show only later, as a bus error."""
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(file.fileno(), 0, size)

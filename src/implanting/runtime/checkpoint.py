@@ -78,7 +78,7 @@ def read_checkpoint(path: Path, kind: str, remedy: str = "check its name") -> tu
         raise CheckpointError(f"no {kind} at {path}: there is no such file; {remedy}")
     try:
         with safe_open(path, framework="pt") as file:
-            document = read_document(path, kind, file.metadata() or {})
+            document = _read_document(path, kind, file.metadata() or {})
             return document, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
     except (SafetensorError, OSError) as error:
         raise CheckpointError(
@@ -97,7 +97,7 @@ def kind_of(path: Path) -> str | None:
     return str(kind)
 
 
-def read_document(path: Path, kind: str, metadata: Mapping[str, str]) -> dict[str, Any]:
+def _read_document(path: Path, kind: str, metadata: Mapping[str, str]) -> dict[str, Any]:
     """The JSON document of a file's header, checked for being ours, of a known format and of the kind wanted."""
     try:
         document: dict[str, Any] = json.loads(metadata[KEY])

@@ -62,10 +62,10 @@ def main(arguments: Sequence[str]) -> int:
         say(f"stage 1 with {title}")
         config = dataclasses.replace(RECIPES["demo"].config, pooling=pooling, seed=command.seed)
         base = train(config, base_images, command.run)
-        results[title] = few_shot(command, base, images, SHOTS)
+        results[title] = _few_shot(command, base, images, SHOTS)
     say("stage 2: implants for each task")
-    results[IMPLANTS] = few_shot(command, base, images, SHOTS[1:], ImplantConfig())
-    draw_heat_map(base, novel_images, command)
+    results[IMPLANTS] = _few_shot(command, base, images, SHOTS[1:], ImplantConfig())
+    _draw_heat_map(base, novel_images, command)
     seconds = time.monotonic() - began
     if command.json:
         rows = [{**result.row(), "method": title} for title, cells in results.items() for result in cells.values()]
@@ -81,7 +81,7 @@ def train(config: PretrainConfig, base_images: ImageSet, run: RunConfig) -> Base
         return pretrain(config, base_images, None, None, device=choose_device(run.device), observe=display)
 
 
-def few_shot(
+def _few_shot(
     command: Demo, base: BaseNetwork, images: TaskImages, shots: Sequence[int], implants: ImplantConfig | None = None
 ) -> dict[int, Result]:
     """One method at some numbers of shots, on the same tasks as the others."""
@@ -91,7 +91,7 @@ def few_shot(
     return {trial.tasks.shot: result for trial, result in compare(base, images, trials, progress=show_progress)}
 
 
-def draw_heat_map(base: BaseNetwork, novel_images: ImageSet, command: Demo) -> None:
+def _draw_heat_map(base: BaseNetwork, novel_images: ImageSet, command: Demo) -> None:
     """A classifier of all novel digits, five examples of each, and where it looks in another digit."""
     indices = novel_images.indices_by_class()
     support = torch.cat([images[:HEAT_MAP_SHOT] for images in indices])

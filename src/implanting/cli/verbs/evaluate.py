@@ -109,7 +109,7 @@ def main(arguments: Sequence[str]) -> int:
     set_threads(command.run.threads)
     device = choose_device(command.run.device)
     base, began = load_base(command.base, str(device)), time.monotonic()
-    tested = Tested(base, command.base, read_images(command, base), command.classes)
+    tested = Tested(base, command.base, _read_images(command, base), command.classes)
     comparison = compare(base, tested.images, trials, half=command.half, cache=command.cache, progress=show_progress)
     if command.save_tasks and rank() == 0:
         write_arrays(command.save_tasks, "--save-tasks", task_arrays(tested, command.task_configs()))
@@ -134,9 +134,8 @@ def tell(command: Evaluate, tested: Tested, results: Sequence[Result], seconds: 
         show(tested, results)
 
 
-def read_images(command: Evaluate, base: BaseNetwork) -> TaskImages:
-    """The images that tasks are drawn from."""
-    read = partial(read_split, command, base)
+def _read_images(command: Evaluate, base: BaseNetwork) -> TaskImages:
+    read = partial(_read_split, command, base)
     novel = None if command.classes == "base" else read(command.split)
     if command.classes == "novel":
         return TaskImages(novel)
@@ -147,7 +146,7 @@ def read_images(command: Evaluate, base: BaseNetwork) -> TaskImages:
     return TaskImages(novel, held_out_images(base.description, read))
 
 
-def read_split(command: Evaluate, base: BaseNetwork, split: str) -> ImageSet:
+def _read_split(command: Evaluate, base: BaseNetwork, split: str) -> ImageSet:
     """A split of the data, its images brought to the size that the base was trained for."""
     return read_dataset(
         command.data,

@@ -78,12 +78,11 @@ def say_remarks(tested: Tested, pooling: InferenceConfig) -> None:
     for image_set in tested.image_sets():
         stored, here = image_set.stored_size, tuple(image_set.images.shape[1:3])
         if stored is not None and stored != here:
-            sizes = f"from {in_pixels(stored)} (its first image) to {in_pixels(here)}"
+            sizes = f"from {_in_pixels(stored)} (its first image) to {_in_pixels(here)}"
             say(f"{image_set.name}: resized {sizes}, the size of the base's images")
 
 
-def in_pixels(size: Sequence[int]) -> str:
-    """Height and width as people write them."""
+def _in_pixels(size: Sequence[int]) -> str:
     return f"{size[1]} x {size[0]} px"
 
 
@@ -158,11 +157,11 @@ def task_arrays(tested: Tested, configs: Sequence[TaskConfig]) -> dict[str, np.n
     if tested.classes != "base":
         arrays |= arrays_of(images.novel, [(images.novel_tasks(config), config) for config in configs])
     if tested.classes != "novel":
-        arrays |= base_task_arrays(tested, configs[0])
+        arrays |= _base_task_arrays(tested, configs[0])
     return arrays
 
 
-def base_task_arrays(tested: Tested, config: TaskConfig) -> dict[str, np.ndarray]:
+def _base_task_arrays(tested: Tested, config: TaskConfig) -> dict[str, np.ndarray]:
     """The tasks of base classes; images are numbered as in the split that they are from."""
     image_set, tasks = tested.images.base, tested.images.base_tasks(config)
     held_out = tested.base.description.held_out if tested.base.description else ()

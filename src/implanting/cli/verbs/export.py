@@ -51,13 +51,13 @@ def main(arguments: Sequence[str]) -> int:
     began = time.monotonic()
     classifier = ImageClassifier.load(command.file, base=command.base, device="cpu")  # where a graph is traced
     content = onnx_bytes(classifier, command.heat_map)
-    agreement = checked(command, classifier, content)
+    agreement = _checked(command, classifier, content)
     write_atomically(out, content)
     show(command, out, content, classifier, agreement, time.monotonic() - began)
     return 0
 
 
-def checked(command: Export, classifier: ImageClassifier, content: bytes) -> Agreement | None:
+def _checked(command: Export, classifier: ImageClassifier, content: bytes) -> Agreement | None:
     """What onnxruntime says of the images named, or of photos that are at hand; None where it is missing."""
     if not installed(RUNTIME):
         say(f"the graph is not checked, since onnxruntime is not installed: pip install {RUNTIME}")

@@ -77,14 +77,13 @@ def main(arguments: Sequence[str]) -> int:
 def learned(command: Fit) -> ImageClassifier:
     """The classifier to save."""
     if command.photos is not None and command.start is None:
-        return fresh(command, command.photos)
+        return _fresh(command, command.photos)
     if command.start is not None and command.photos is None:
-        return changed(command, command.start)
+        return _changed(command, command.start)
     raise ConfigError("name either a folder of photos or a classifier to change (--from FILE), not both")
 
 
-def fresh(command: Fit, photos: Path) -> ImageClassifier:
-    """A classifier of a folder's classes."""
+def _fresh(command: Fit, photos: Path) -> ImageClassifier:
     found = inspect_folder(photos, skip_bad=command.skip_bad, progress=show_progress)
     for remark in found.remarks():
         say(f"{photos}: {remark}")
@@ -92,20 +91,20 @@ def fresh(command: Fit, photos: Path) -> ImageClassifier:
     return classifier.fit(found.paths, found.labels, progress=show_progress)
 
 
-def changed(command: Fit, start: Path) -> ImageClassifier:
+def _changed(command: Fit, start: Path) -> ImageClassifier:
     """A saved classifier with classes added and removed."""
     default = ClassifierConfig()
     base = command.classifier.base if command.classifier.base != default.base else None
     classifier = ImageClassifier.load(start, base=base, device=command.run.device)
-    change_settings(classifier, command.classifier)
+    _change_settings(classifier, command.classifier)
     with warnings.catch_warnings(action="ignore", category=ImplantsKept):  # said below, in the words of this command
         for text in command.add:
-            label, paths = class_and_images(classifier, "--add", text, command.skip_bad)
+            label, paths = _class_and_images(classifier, "--add", text, command.skip_bad)
             if label in classifier.classes_.tolist():
                 raise ConfigError(f"--add {text}: class {label!r} is there already; use --add-images for more of it")
             classifier.add_class(label, paths)
         for text in command.add_images:
-            label, paths = class_and_images(classifier, "--add-images", text, command.skip_bad)
+            label, paths = _class_and_images(classifier, "--add-images", text, command.skip_bad)
             classifier.add_images(paths, [label] * len(paths))
         for name in command.remove:
             classifier.remove_class(from_text(name, classifier.classes_))
@@ -116,7 +115,7 @@ def changed(command: Fit, start: Path) -> ImageClassifier:
     return classifier
 
 
-def change_settings(classifier: ImageClassifier, given: ClassifierConfig) -> None:
+def _change_settings(classifier: ImageClassifier, given: ClassifierConfig) -> None:
     """Settings that differ from the defaults, where a fitted classifier can take them on."""
     default = ClassifierConfig()
     for item in dataclasses.fields(given):
@@ -129,8 +128,7 @@ def change_settings(classifier: ImageClassifier, given: ClassifierConfig) -> Non
     classifier.check_settings(classifier.classes_)
 
 
-def class_and_images(classifier: ImageClassifier, flag: str, text: str, skip_bad: bool) -> tuple[Hashable, list[Path]]:
-    """A class and its images, from CLASS=IMAGES."""
+def _class_and_images(classifier: ImageClassifier, flag: str, text: str, skip_bad: bool) -> tuple[Hashable, list[Path]]:
     name, separator, images = text.partition("=")
     if not (name and separator and images):
         raise ConfigError(f"{flag} {text}: needed is CLASS=IMAGES, such as elm=elm-photos/")

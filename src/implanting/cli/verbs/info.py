@@ -42,15 +42,15 @@ def main(arguments: Sequence[str]) -> int:
     if command.file is None:
         raise ConfigError("nothing to describe: name a file, or ask for --recipes")
     if kind_of(command.file) == CLASSIFIER:
-        show_classifier(command, ImageClassifier.load(command.file, base=command.base))
+        _show_classifier(command, ImageClassifier.load(command.file, base=command.base))
     else:
-        show_base(command, load_base(command.file))
+        _show_base(command, load_base(command.file))
     return 0
 
 
-def show_classifier(command: Info, classifier: ImageClassifier) -> None:
+def _show_classifier(command: Info, classifier: ImageClassifier) -> None:
     """What a classifier is, and its base network."""
-    facts, base = describe_classifier(classifier), classifier.base_
+    facts, base = _describe_classifier(classifier), classifier.base_
     if command.json:
         machine = trial(base).document()
         print_document({"format": FORMAT, "kind": CLASSIFIER, **facts, "base": base.summary(), "machine": machine})
@@ -60,8 +60,7 @@ def show_classifier(command: Info, classifier: ImageClassifier) -> None:
     print_table(str(command.file), ["", ""], rows)
 
 
-def describe_classifier(classifier: ImageClassifier) -> dict[str, str]:
-    """What people want to know first."""
+def _describe_classifier(classifier: ImageClassifier) -> dict[str, str]:
     learned, names = classifier.learned_, list(map(str, classifier.classes_.tolist()))
     counts = learned.counts.tolist()
     calibrated = {
@@ -82,8 +81,7 @@ def describe_classifier(classifier: ImageClassifier) -> dict[str, str]:
     }
 
 
-def show_base(command: Info, base: BaseNetwork) -> None:
-    """What a base network is."""
+def _show_base(command: Info, base: BaseNetwork) -> None:
     if command.json:
         facts = {"tau": base.tau, "parameters": base.parameters, "machine": trial(base).document()}
         print_document({"format": FORMAT, **base_document(base)[0], **facts})

@@ -82,21 +82,21 @@ def show(command: Predict, answers: Sequence[Answer], failures: Sequence[Failure
         print_document({**told, "code_version": __version__, "left_out": left_out, "results": results})
         return
     if command.csv:
-        print_text(as_csv(answers, command.top))
+        print_text(_as_csv(answers, command.top))
         return
-    rows = [[str(answer.source), str(answer.label), most_likely(answer, command.top)] for answer in answers]
+    rows = [[str(answer.source), str(answer.label), _most_likely(answer, command.top)] for answer in answers]
     columns = ["image", "class", "probability" if command.top == 1 else "most likely"]
     print_table(command.file.name, columns, rows, f"{len(rows)} images, {seconds:.1f} s")
 
 
-def most_likely(answer: Answer, top: int) -> str:
+def _most_likely(answer: Answer, top: int) -> str:
     """`0.81`, or of several classes `oak 0.81, elm 0.12`."""
     if top == 1:
         return f"{answer.ranking[0][1]:.2f}"
     return ", ".join(f"{label} {probability:.2f}" for label, probability in answer.ranking[:top])
 
 
-def as_csv(answers: Sequence[Answer], top: int) -> str:
+def _as_csv(answers: Sequence[Answer], top: int) -> str:
     """A line an image, with two columns for each of the most likely classes."""
     ranks = range(1, min(top, len(answers[0].ranking) if answers else 1) + 1)
     ranked = [name for rank in ranks for name in (f"class {rank}", f"probability {rank}")]

@@ -60,7 +60,7 @@ class Pretrain:
 
 def main(arguments: Sequence[str]) -> int:
     """Parse, read the data, train, and tell what came out."""
-    recipe, config = recipe_from(arguments)
+    recipe, config = _recipe_from(arguments)
     missing: Any = tyro.MISSING
     command = parse(Pretrain, "pretrain", arguments, Pretrain(data=missing, out=missing, recipe=recipe, config=config))
     output = Output(command.out, command.resume or restarted(), command.overwrite)
@@ -73,7 +73,7 @@ def main(arguments: Sequence[str]) -> int:
     return report(command, description.training, time.monotonic() - began)
 
 
-def recipe_from(arguments: Sequence[str]) -> tuple[RecipeName, PretrainConfig]:
+def _recipe_from(arguments: Sequence[str]) -> tuple[RecipeName, PretrainConfig]:
     """The recipe named by `--recipe`, whose values become the defaults of the other flags.
 
     `--epochs` and `--iterations` replace each other, so one given on the command line drops the recipe's other one.
@@ -100,7 +100,7 @@ def train(
 ) -> BaseNetwork:
     """Stage 1 with a display, a log and the curves; a signal stops it, saved as it stands."""
     log = TrainingLog(out.path.with_suffix(".jsonl"))
-    with stop_on_signal() as stopped, TrainingDisplay() as display:
+    with _stop_on_signal() as stopped, TrainingDisplay() as display:
 
         def observe(event: Event) -> None:
             log(event)
@@ -151,7 +151,7 @@ def read_splits(data: Path, config: PretrainConfig) -> tuple[ImageSet, ImageSet 
 
 
 @contextmanager
-def stop_on_signal() -> Iterator[list[int]]:
+def _stop_on_signal() -> Iterator[list[int]]:
     """A list that is filled when Ctrl-C or a termination asks the run to stop; a second Ctrl-C stops at once."""
     received: list[int] = []
 

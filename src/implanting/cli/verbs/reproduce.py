@@ -27,12 +27,12 @@ def main(arguments: Sequence[str]) -> int:
     set_threads(command.run.threads)
     if command.what == "figure3":
         figure = reproduce_figure
-        return make(command, arguments, figure.prepare, figure.train_and_look, figure.report)
+        return _make(command, arguments, figure.prepare, figure.train_and_look, figure.report)
     table = reproduce_table
-    return make(command, arguments, table.prepare, table.train_and_test, table.report)
+    return _make(command, arguments, table.prepare, table.train_and_test, table.report)
 
 
-def make(
+def _make(
     command: Reproduce,
     arguments: Sequence[str],
     prepare: Callable[[Reproduce], Plan],

@@ -93,7 +93,7 @@ def report(command: Reproduce, looking: Looking, found: Figure3, seconds: float)
     write_figure3(found, target.with_suffix(".png"))
     settings: dict[str, Any] = dataclasses.asdict(command)
     notes = [found.caption, *looking.notes()]
-    document = result_document(settings, seconds, example_rows(found), notes=notes)
+    document = result_document(settings, seconds, _example_rows(found), notes=notes)
     write_atomically(target.with_suffix(".json"), json.dumps(document, default=str, indent=1).encode())
     if command.json:
         print_document(document)
@@ -102,7 +102,7 @@ def report(command: Reproduce, looking: Looking, found: Figure3, seconds: float)
         f"Figure 3 of the paper, on {looking.material.novel.name}",
         ["", "class", "pooling", "dense"],
         [
-            [row, one.name, in_words(one, one.pooling), in_words(one, one.dense)]
+            [row, one.name, _in_words(one, one.pooling), _in_words(one, one.dense)]
             for row, examples in found.rows.items()
             for one in examples
         ],
@@ -111,21 +111,19 @@ def report(command: Reproduce, looking: Looking, found: Figure3, seconds: float)
     say(f"written: {target}.png, .json")
 
 
-def in_words(example: Example, sight: Sight) -> str:
-    """What one network makes of an example."""
+def _in_words(example: Example, sight: Sight) -> str:
     wrong = "" if sight.answer == example.name else f", answers {sight.answer}"
     return f"{100 * sight.probability:.0f} %{wrong}"
 
 
-def example_rows(found: Figure3) -> list[dict[str, Any]]:
+def _example_rows(found: Figure3) -> list[dict[str, Any]]:
     """A row of JSON for each example; maps are arrays of the true class's scores, row by row."""
     return [
-        {"row": row, "class": one.name, "pooling": json_sight(one.pooling), "dense": json_sight(one.dense)}
+        {"row": row, "class": one.name, "pooling": _json_sight(one.pooling), "dense": _json_sight(one.dense)}
         for row, examples in found.rows.items()
         for one in examples
     ]
 
 
-def json_sight(sight: Sight) -> dict[str, Any]:
-    """One network's part of an example."""
+def _json_sight(sight: Sight) -> dict[str, Any]:
     return {"answer": sight.answer, "probability": sight.probability, "map": sight.map.tolist()}

@@ -42,7 +42,7 @@ from implanting.reproduce import (
 from implanting.runtime import rank, write_atomically
 
 
-def chosen_table(command: Reproduce) -> Table:
+def _chosen_table(command: Reproduce) -> Table:
     """The table, cut to the shots asked for, with a row of ours where implants are set otherwise."""
     table = TABLES[command.what]
     if command.adapt != ImplantConfig():
@@ -52,8 +52,8 @@ def chosen_table(command: Reproduce) -> Table:
 
 def prepare(command: Reproduce) -> Experiment:
     """Read the data, draw the tasks, look at what --out holds: all that can be wrong is said before training."""
-    table = chosen_table(command)
-    material, held_out = base_images_for_tests(command, table, read_material(command, table.data))
+    table = _chosen_table(command)
+    material, held_out = _base_images_for_tests(command, table, read_material(command, table.data))
     tasks = TaskConfig(command.way, 1, command.queries, command.tasks, command.seed)
     trials, settings = Trials(TaskImages(material.novel, held_out), tasks), table.settings()
     trials.draw([setting for group in settings.values() for setting in group])
@@ -61,7 +61,7 @@ def prepare(command: Reproduce) -> Experiment:
     return Experiment(table, material, trials)
 
 
-def base_images_for_tests(command: Reproduce, table: Table, material: Material) -> tuple[Material, ImageSet | None]:
+def _base_images_for_tests(command: Reproduce, table: Table, material: Material) -> tuple[Material, ImageSet | None]:
     """Images of base classes for tests, where the table has such tests: an extra split, or else some held out."""
     if all(setting.classes == "novel" for settings in table.settings().values() for setting in settings):
         return material, None

@@ -63,14 +63,14 @@ def main(arguments: Sequence[str]) -> int:
         say(f"{command.labelled}: {remark}")
     labels = [from_text(label, classifier.classes_) for label in found.labels]
     answers, _ = classifier.answers(found.paths, progress=show_progress)
-    score = score_of(classifier, labels, answers)
+    score = _score_of(classifier, labels, answers)
     if command.report is not None:
-        write_report(report_of(command, classifier, score, labels, answers), command.report)
+        write_report(_report_of(command, classifier, score, labels, answers), command.report)
     show(command, score, time.monotonic() - began)
     return 0
 
 
-def score_of(classifier: ImageClassifier, labels: Sequence[Any], answers: Sequence[Answer]) -> Score:
+def _score_of(classifier: ImageClassifier, labels: Sequence[Any], answers: Sequence[Answer]) -> Score:
     """True and given classes by number; what is no class of the classifier is "none of these"."""
     numbers = {label: number for number, label in enumerate(classifier.classes_.tolist())}
     if not any(label in numbers for label in labels):
@@ -83,7 +83,7 @@ def score_of(classifier: ImageClassifier, labels: Sequence[Any], answers: Sequen
     return Score(tuple(map(str, numbers)), truth, given)
 
 
-def report_of(
+def _report_of(
     command: ScoreCommand,
     classifier: ImageClassifier,
     score: Score,
@@ -95,7 +95,7 @@ def report_of(
 
     def shown(images: Sequence[int], doing: str) -> list[Shown]:
         return [
-            shown_image(classifier, labels[image], answers[image])
+            _shown_image(classifier, labels[image], answers[image])
             for image in show_progress(images, doing, len(images))
         ]
 
@@ -113,7 +113,7 @@ def report_of(
     )
 
 
-def shown_image(classifier: ImageClassifier, label: Any, answer: Answer) -> Shown:
+def _shown_image(classifier: ImageClassifier, label: Any, answer: Answer) -> Shown:
     """Where the image looks like the class it was given, and like the true one or the next best."""
     explanation = classifier.explain(answer.source, top=len(classifier.classes_))
     named = dataclasses.replace(explanation, classes=tuple(map(str, explanation.classes)))
@@ -124,7 +124,7 @@ def show(command: ScoreCommand, score: Score, seconds: float) -> None:
     """The table, or the document."""
     names = (*score.classes, "none of these")
     if command.json:
-        classes = [share_row(name, share) for name, share in zip(names, score.per_class, strict=True) if share.total]
+        classes = [_share_row(name, share) for name, share in zip(names, score.per_class, strict=True) if share.total]
         print_document(
             {"classifier": str(command.file), "data": str(command.labelled), "code_version": __version__}
             | {"seconds": seconds, "results": [score.row()], "classes": classes}
@@ -144,7 +144,7 @@ def show(command: ScoreCommand, score: Score, seconds: float) -> None:
     )
 
 
-def share_row(name: str, share: Share) -> dict[str, Any]:
+def _share_row(name: str, share: Share) -> dict[str, Any]:
     """A class as a row of a JSON document."""
     low, high = share.interval
     return {"class": name, "mean": share.mean, "low": low, "high": high, "images": share.total}
