@@ -141,7 +141,7 @@ class PretrainConfig:
     teacher_share: float = 0.5
     """Share of the teacher's answers in what is learned, where --teacher is set; labels are the rest."""
     batch_size: int = 128
-    """Images a step, over all processes together."""
+    """Images per step, summed over processes."""
     epochs: float | None = None
     """Length of training in passes over the base images; set this or --iterations."""
     iterations: int | None = None

@@ -111,7 +111,7 @@ def test_one_task_has_no_interval(held_out_base: Path, data: Path, capsys: pytes
     assert (prototypes["interval"], implants["gain_interval"]) == (None, None)
     assert main(command_of(held_out_base, data, "--split", "val", *flags)) == 0
     printed = capsys.readouterr().out
-    assert "accuracy in %, 1 task, 6 queries a class" in printed
+    assert "accuracy in %, 1 task, 6 queries per class" in printed
     assert "nan" not in printed
 
 

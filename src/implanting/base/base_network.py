@@ -35,7 +35,7 @@ from implanting.networks import (
 from implanting.runtime import Progress, prefixed, silent
 
 FEW_SHOTS = 3
-"""With fewer supports a class, more views of each may help."""
+"""With fewer supports per class, more views of each may help."""
 
 
 @dataclass(frozen=True)
@@ -43,20 +43,20 @@ class UsageDefaults:
     """Defaults of one base network; those of these fields are for networks of which nothing is known."""
 
     implants_from_shots: int = 5
-    """With how many supports a class implants help."""
+    """With how many supports per class implants help."""
     few_shot_views: int = 1
     """Views of each support that a prototype averages where supports are few."""
     calibrations: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
-    """How sure prototypes of so many supports a class may be."""
+    """How sure prototypes of so many supports per class may be."""
 
     def support_views(self, shots: int) -> int:
-        """Views of each support that a prototype averages, with so many supports a class."""
+        """Views of each support that a prototype averages, with so many supports per class."""
         return self.few_shot_views if shots < FEW_SHOTS else 1
 
     def for_scaled_tau(self, factor: float) -> "UsageDefaults":
         """The same for a tau that is `factor` times as large: the powers of calibrations undo it."""
-        told = {shots: {**stored, "power": stored["power"] / factor} for shots, stored in self.calibrations.items()}
-        return dataclasses.replace(self, calibrations=told)
+        scaled = {shots: {**stored, "power": stored["power"] / factor} for shots, stored in self.calibrations.items()}
+        return dataclasses.replace(self, calibrations=scaled)
 
 
 def _usage_of(description: BaseDescription) -> UsageDefaults:
@@ -88,7 +88,7 @@ class BaseNetwork:
         """How it was trained, which sets how queries are pooled unless the caller says otherwise."""
         self.classifier = classifier.eval().requires_grad_(False) if classifier is not None else None
         self.description = description
-        """What stage 1 told of its training; None for a network that this project did not train."""
+        """The description of its training; None for a network that this project did not train."""
         self.usage = usage or UsageDefaults()
         """How to use it where the user does not say."""
         self._tau = tau

@@ -39,7 +39,7 @@ def through(
     progress: Progress = silent,
     description: str = "",
 ) -> list[Made]:
-    """What `work` makes of the images of each batch, in order; it is told which rows they are."""
+    """What `work` makes of the images of each batch, in order; it receives their rows."""
     at_once = images_at_once(network, images.shape[1], images.shape[2])
     if device_of(network).type != "cpu" or not network.thread_safe:
         batches = _slices(len(images), at_once)

@@ -139,7 +139,7 @@ def imagenet_weights() -> dict[str, Tensor]:
 
 @cache
 def _imagenet_calibrations() -> Mapping[int, Mapping[str, Any]]:
-    """How sure prototypes of one and of two images a class may be, as the same flowers told it."""
+    """How sure prototypes of one and of two images per class may be, tuned on the same flower classes."""
     stored = json.loads((BASES / "efficientnet-lite0.json").read_text())
     return {int(shots): document for shots, document in stored["calibrations"].items()}
 

@@ -47,7 +47,7 @@ class TrainingFacts:
     tau: float | None = None
     validation: tuple[Validation, ...] = ()
     calibration: Mapping[str, Any] | None = None
-    """How sure prototypes of one support per class may be, once training has ended and validation classes told it."""
+    """How sure prototypes of one support per class may be, measured on validation classes at the end."""
 
     @property
     def finished(self) -> bool:

@@ -178,7 +178,7 @@ class Adapt:
         """Adapting against both rivals, and against the speed of a matrix product."""
         print_table(
             f"adapting 5-way 5-shot tasks, width {self.width}",
-            ["px", "ms a task and epoch", "over naive", "over one task at a time", "share of peak", "on one thread"],
+            ["px", "ms per task and epoch", "over naive", "over one task at a time", "share of peak", "on one thread"],
             [
                 [
                     str(row["size"]),

@@ -189,5 +189,5 @@ class Classifier:
                 ["calibration error, raw", *(f"{100 * row['error_before']:.2f}" for row in rows)],
                 ["calibration error, calibrated", *(f"{100 * row['error_after']:.2f}" for row in rows)],
             ],
-            f"in %, {self.tasks} tasks, 15 queries a class, asked to refuse {100 * open_set.REFUSE:.0f} % of the known",
+            f"in %, {self.tasks} tasks, 15 queries per class, to refuse {100 * open_set.REFUSE:.0f} % of the known",
         )

@@ -109,7 +109,7 @@ def _linear_growth(
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Evaluating 5-way 5-shot tasks of 30 queries a class by prototypes with dense queries, against a loop over tasks
+    """Evaluating 5-way 5-shot tasks of 30 queries per class by prototypes with dense queries, against a loop over tasks
     that reads the same cached, normalised features: 4 locations as at 32 px, 25 as at 84 px.
     """
 
@@ -138,7 +138,7 @@ class Evaluate:
     def show(self, rows: list[dict[str, Any]], once: dict[str, Any]) -> None:
         """The tables."""
         print_table(
-            f"evaluating {self.tasks} 5-way 5-shot tasks, 30 queries a class, {IMAGES} images",
+            f"evaluating {self.tasks} 5-way 5-shot tasks, 30 queries per class, {IMAGES} images",
             ["locations", "tasks/s", "over one task at a time", "share of memory bandwidth", "of matrix peak"],
             [
                 [

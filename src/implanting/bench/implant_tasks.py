@@ -27,7 +27,7 @@ def _random_activations(network: Network, images: int, size: int) -> Activations
 
 
 def _evaluate_some(images: int, size: int, width: int, tasks: int) -> int:
-    """Adapt and test 5-way 5-shot tasks of 30 queries a class; gives the bytes of the cache.
+    """Adapt and test 5-way 5-shot tasks of 30 queries per class; gives the bytes of the cache.
 
     Two epochs stand for fifty: the second already holds all that any later one does.
     """

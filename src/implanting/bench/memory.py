@@ -35,7 +35,7 @@ size = evaluate_some(*(int(argument) for argument in sys.argv[1:]))
 
 
 def resident_peak() -> int:
-    """Bytes of memory that this process has had at most; 0 where that is not told, which is everywhere but on Linux."""
+    """Bytes of memory that this process has had at most; 0 where the system does not say (all but Linux)."""
     status = Path("/proc/self/status")  # not ru_maxrss, which starts at the parent's peak
     found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text()) if status.exists() else None
     return int(found[1]) * 1024 if found else 0

@@ -85,8 +85,8 @@ def shares(run: Run, steps: int = 4) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Pretrain:
-    """Training images a second at 32 px against the usual loop (DataLoader with 2 workers, PIL transforms an image at a
-    time, NCHW), the share of the convolutions, processes against threads, and the peak memory of reading a data set.
+    """Training images per second at 32 px against the usual loop (DataLoader with 2 workers, PIL transforms of one
+    image at a time, NCHW), the share of the convolutions, processes against threads, and the peak memory of reading.
     """
 
     widths: tuple[int, ...] = (64, 32)

@@ -252,7 +252,7 @@ class ImageClassifier:
         return self.learned_.probabilities(cosines), open_set_score(cosines)
 
     def score(self, X: Any, y: Labels, sample_weight: Any = None) -> float:  # noqa: N803 (likewise)
-        """The share of images whose class is told; `unknown` is right only where it is the label given."""
+        """The share of images whose class is right; `unknown` is right only where it is the label given."""
         answers = self.predict(X)
         return float(np.average(answers == as_labels(y, len(answers)), weights=sample_weight))
 

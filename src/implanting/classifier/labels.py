@@ -26,10 +26,10 @@ Ranking = tuple[tuple[Hashable, float], ...]
 
 
 def as_labels(labels: Labels, images: int) -> np.ndarray:
-    """One label an image, all of one kind."""
+    """One label per image, all of one kind."""
     array = np.asarray(labels)
     if array.ndim != 1 or len(array) != images:
-        raise DataError(f"{images} images have labels of shape {list(array.shape)}; needed is one label an image")
+        raise DataError(f"{images} images have labels of shape {list(array.shape)}; needed is one label per image")
     if len({isinstance(label, str) for label in labels}) > 1:
         raise DataError("some labels are strings and some are not: make them all one or the other")
     kind = kind_of(array)
@@ -115,7 +115,7 @@ class Answering:
             known = len(self.calibration.known)
             warnings.warn(
                 f"no image is answered {self.unknown!r}: {known} images that were not fitted to cannot tell the "
-                f"{100 * self.refuse:g} % that may be refused; give more images a class, or raise refuse",
+                f"{100 * self.refuse:g} % that may be refused; give more images per class, or raise refuse",
                 CannotRefuse,
                 stacklevel=4,  # of the classifier's caller
             )

@@ -61,7 +61,7 @@ def learn(
 def _learn_implants(
     base: BaseNetwork, fitting: Fitting, images: Images, labels: Int[Tensor, " image"], seed: int
 ) -> Learned:
-    """Implants trained on all supports, then prototypes; how sure they are is told by cross-fitting."""
+    """Implants trained on all supports, then prototypes; cross-fitting shows how sure they are."""
     maps, phi, sizes = encode(base, views_of(images, fitting.views).transpose(0, 1).flatten(0, 1))
     supports, counts = Supports.of_one_task(maps, phi, labels, sizes, fitting.views), labels.bincount()
     fitted = fitting.fit_implants(supports, [generator_of(seed, Stream.IMPLANTS, 0)])
@@ -116,8 +116,8 @@ def _learn_prototypes(
 
 def usual_calibration(base: BaseNetwork, counts: Int[Tensor, " way"]) -> Calibration:
     """What the validation images of a base tell, for tasks whose supports are too few to tell it."""
-    told = {shots: stored for shots, stored in base.usage.calibrations.items() if shots <= int(counts.median())}
-    return Calibration.from_document(told[max(told)]) if told else UNKNOWN
+    known = {shots: stored for shots, stored in base.usage.calibrations.items() if shots <= int(counts.median())}
+    return Calibration.from_document(known[max(known)]) if known else UNKNOWN
 
 
 def calibrated(learned: Learned, by_supports: Calibration) -> Learned:

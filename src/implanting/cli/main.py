@@ -53,7 +53,7 @@ def usage() -> str:
         "usage: implanting VERB [options]\n\n"
         "Few-shot image classification by dense classification and implanting.\n\n"
         f"{verbs}\n\n"
-        "`implanting VERB --help` tells what a verb takes. Start with `implanting demo`."
+        "`implanting VERB --help` shows the options of a command. Start with `implanting demo`."
     )
 
 
@@ -99,7 +99,7 @@ def run(given: list[str]) -> int:
         print(f"implanting {__version__}")
         return 0
     if verb not in VERBS:
-        raise ImplantingError(f"'{verb}' is no verb; choose one of: {', '.join(VERBS)}")
+        raise ImplantingError(f"'{verb}' is not a command; choose one of: {', '.join(VERBS)}")
     if any("\0" in argument for argument in rest):
         raise ImplantingError("an argument holds a NUL byte, which no path can: check what made it")
     return int(_module_of(verb).main(rest))

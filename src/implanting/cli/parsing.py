@@ -11,7 +11,7 @@ from implanting.console import print_text
 
 EXAMPLES = {
     "fit": """\
-  implanting fit photos/ --out trees.safetensors         one sub-folder a class
+  implanting fit photos/ --out trees.safetensors         one sub-folder per class
   implanting fit photos/ --out trees.safetensors --skip-bad --unknown none
   implanting fit --from trees.safetensors --add elm=elm-photos/ --remove oak --out trees2.safetensors""",
     "predict": """\
@@ -19,7 +19,7 @@ EXAMPLES = {
   implanting predict trees.safetensors album/ --top 3 --csv
   find . -name '*.jpg' -print0 | implanting predict trees.safetensors - --json --skip-bad""",
     "score": """\
-  implanting score trees.safetensors labelled/           one sub-folder a class
+  implanting score trees.safetensors labelled/           one sub-folder per class
   implanting score trees.safetensors labelled/ --report trees.html""",
     "explain": """\
   implanting explain trees.safetensors a.jpg --out a-heat.png
@@ -123,6 +123,6 @@ def _dress_field(field: StructFieldSpec) -> StructFieldSpec:
     if dataclasses.is_dataclass(kind):  # "network options" for a NetworkConfig, wherever it stands
         heading = kind.__name__.removesuffix("Config").lower()  # type: ignore[union-attr] # a class
         kind = Annotated[kind, tyro.conf.arg(name=heading, prefix_name=False)]
-    elif field.default is None or field.default == ():  # what happens then is told by the field's own text
+    elif field.default is None or field.default == ():  # the field's own text says what happens then
         kind = Annotated[kind, tyro.conf.arg(help_behavior_hint="(optional)")]
     return dataclasses.replace(field, type=kind)

@@ -1,6 +1,6 @@
 """CIFAR-100 in its Python version, as cifar-100-python.tar.gz or unpacked, under the class lists of FC100 or CIFAR-FS.
 
-Few-shot learning knows no train and test images: both files are merged, which gives 600 images a class.
+Few-shot learning knows no train and test images: both files are merged, which gives 600 images per class.
 """
 
 import tarfile

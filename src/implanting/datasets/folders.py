@@ -11,7 +11,9 @@ from implanting.datasets.assembling import Listing, Options, SplitReaders, reade
 from implanting.datasets.splits import SPLITS, read_class_lists, read_csv, split_by_seed, split_name
 from implanting.images import holds_images, list_class_folders, subfolders
 
-FOLDERS = "folders train, val, test with one sub-folder a class, or one folder with one sub-folder of images a class"
+FOLDERS = (
+    "folders train, val, test with one sub-folder per class, or one folder with one sub-folder of images per class"
+)
 
 
 def find_folders(path: Path, options: Options) -> SplitReaders:
@@ -43,7 +45,7 @@ TABLES = "train.csv, val.csv, test.csv with columns filename,label, and a folder
 
 
 def find_tables(path: Path, options: Options) -> SplitReaders:
-    """Readers for a folder with one csv file a split."""
+    """Readers for a folder with one csv file per split."""
     if not path.is_dir():
         return {}
     tables = {split_name(file.stem): file for file in sorted(path.iterdir()) if file.suffix.lower() == ".csv"}

@@ -1,4 +1,4 @@
-"""Pickle files, one a split, as published for FC100, CIFAR-FS and miniImageNet.
+"""Pickle files, one per split, as published for FC100, CIFAR-FS and miniImageNet.
 
 FC100_{train,val,test}.pickle, CIFAR_FS_{...}.pickle (MetaOptNet): data, labels, perhaps names.
 miniImageNet_category_split_{train_phase_train,train_phase_val,train_phase_test,val,test}.pickle (Gidaris and
@@ -88,7 +88,7 @@ def _class_ids(content: dict[str, Any], count: int, path: Path) -> list[Any]:
                 f"{path}: label of image {index} is {type(class_id).__name__}; needed is a number or a name"
             )
     if len(ids) != count:
-        raise DataError(f"{path} has {count} images and {len(ids)} labels; needed is one label an image")
+        raise DataError(f"{path} has {count} images and {len(ids)} labels; needed is one label per image")
     return ids
 
 

@@ -33,7 +33,7 @@ def evaluate(
 ) -> Result:
     """Few-shot accuracy of a base network on the classes of an image set, with implants or by prototypes alone.
 
-    Implants need two supports a class, or two views of each (`adapt_views`): else prototypes answer, and the result's
+    Implants need two supports per class, or two views of each (`adapt_views`): else prototypes answer, and the result's
     `method` says so. With `classes="base"` all base classes are told apart by their learned weights, on `base_images`
     that were not trained on (`image_set` may be None); with `"both"` they stand beside the novel classes of each task,
     and the rows and columns of `confusion` are the base classes, then the novel ones.

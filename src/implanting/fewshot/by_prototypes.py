@@ -20,7 +20,7 @@ from implanting.fewshot.tasks import Tasks
 class PrototypeMethod:
     """Prototypes of the base network's own features.
 
-    Equal to `classify` on gathered features, but pools and normalises every image once, not once a task: gathering is
+    Equal to `classify` on gathered features, but pools and normalises every image once, not once per task: gathering is
     what is left to do.
     """
 

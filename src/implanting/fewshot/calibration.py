@@ -1,9 +1,9 @@
 """How sure a classifier is: probabilities that mean what they say, and when to answer "none of these".
 
-Both are told from images of the classes that were not fitted to: supports that were held out, or, where a task has too
-few, the validation images of the base network. Probabilities p are sharpened or flattened to p^power, which keeps the
+Both are estimated from images of the classes that were not fitted to: supports that were held out, or, where a task
+has too few, the validation images of the base network. Probabilities p are sharpened or flattened to p^power, which keeps the
 answer. An image fits no class where its open-set score is above the scores of most images of known classes; how far
-the few highest of them reach is told by the base's validation images where a task's own are too few.
+the few highest of them reach is taken from the base's validation images where a task's own are too few.
 """
 
 import dataclasses
@@ -49,7 +49,7 @@ class Calibration:
     def threshold(self, refuse: float) -> float:
         """The score above which an image fits no class, so that a share `refuse` of known images is refused.
 
-        A share too small for the task's own scores is told by those predicted, but no known image is refused then.
+        With too few scores for this share, the predicted distribution is used; no known image is refused then.
         Where these cannot tell it either, nothing is refused.
         """
         threshold = _conformal(self.known, refuse)
@@ -116,7 +116,7 @@ def calibrate(
 
 
 def _few(scores: Float64[Tensor, " image"]) -> Float64[Tensor, " score"]:
-    """In rising order; many scores are told by their quantiles."""
+    """In rising order; many scores are represented by their quantiles."""
     if len(scores) > QUANTILES:
         return torch.quantile(scores, torch.linspace(0, 1, QUANTILES, dtype=torch.float64))
     return scores.sort().values

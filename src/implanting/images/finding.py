@@ -17,7 +17,7 @@ def find_images(inputs: Sequence[str | Path], skip_bad: bool = False) -> list[Pa
     """The image files that the inputs name, each once, in the order of the inputs.
 
     A file is taken whatever its name ends in; of folders (sorted, with all folders inside) and patterns such as
-    `photos/**/*.jpg` only what has an image's extension; `-` reads paths from standard input, one a line or, if any
+    `photos/**/*.jpg` only what has an image's extension; `-` reads paths from standard input, one per line or, if any
     is there, separated by NUL. A file that is missing is an error or, with `skip_bad`, left to be reported as such
     when it is decoded.
     """

@@ -49,7 +49,7 @@ def list_class_folders(folder: str | Path) -> tuple[dict[str, list[Path]], int]:
         classes[class_folder.name] = images
         skipped += len(files) - len(images)
     if not classes:
-        raise DataError(f"{folder} has no sub-folders; needed is one sub-folder a class, with its images inside")
+        raise DataError(f"{folder} has no sub-folders; needed is one sub-folder per class, with its images inside")
     return classes, skipped
 
 
@@ -109,7 +109,7 @@ class LabelledImages:
 
 
 def inspect_folder(path: str | Path, *, skip_bad: bool = False, progress: Progress = silent) -> LabelledImages:
-    """The images of a folder with one sub-folder a class, and all that was noticed.
+    """The images of a folder with one sub-folder per class, and all that was noticed.
 
     With `skip_bad`, all images are decoded to see whether they do. Without, a bad one raises when it is used.
     """
@@ -128,7 +128,7 @@ def inspect_folder(path: str | Path, *, skip_bad: bool = False, progress: Progre
 
 
 def read_folder(path: str | Path, *, skip_bad: bool = False) -> tuple[list[Path], list[str]]:
-    """The images of a folder with one sub-folder a class, and the class of each.
+    """The images of a folder with one sub-folder per class, and the class of each.
 
     Files that are not images, by their extension, are skipped; with `skip_bad`, so are images that do not decode. A
     `DataWarning` tells of both, and of copies of one image in two classes; `inspect_folder` gives them as lists.

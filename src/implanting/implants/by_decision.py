@@ -31,7 +31,7 @@ class HeldOut:
 
 
 def implants_help(held_out: HeldOut, config: ImplantConfig) -> Bool[Tensor, " task"]:
-    """Whether to use implants in each task, told from images that they were not trained on.
+    """Whether to use implants in each task, judged by images that they were not trained on.
 
     Implants are the rule, as they help on average: a task does without them only where its held-out supports speak
     against them, by more than `decision_margin` standard errors of the mean advantage.

@@ -39,7 +39,7 @@ def _identity_of(base: BaseNetwork, image_set: ImageSet, dtype: np.dtype) -> dic
     }
 
 
-def _told(image_set: ImageSet) -> str:
+def _words_for(image_set: ImageSet) -> str:
     """An image set for people; with views it has each image several times."""
     return f"{image_set.name} of {len(image_set)} images, views counted"
 
@@ -49,14 +49,14 @@ def describe(
 ) -> None:
     """Make a cache of a folder that holds its arrays."""
     identity = _identity_of(base, image_set, dtype)
-    described = {**identity, "of": _told(image_set), "sizes": sizes, "arrays": len(arrays)}
+    described = {**identity, "of": _words_for(image_set), "sizes": sizes, "arrays": len(arrays)}
     write_atomically(cache / DESCRIPTION, json.dumps(described).encode())
 
 
 def read_cache(cache: Path, base: BaseNetwork, image_set: ImageSet, dtype: np.dtype) -> tuple[list[np.ndarray], Sizes]:
     """The arrays that a cache holds and the sizes of the maps, where it is the cache of all these."""
     identity = _identity_of(base, image_set, dtype)
-    with _damage_told(cache):
+    with _damage_reported(cache):
         found = json.loads((cache / DESCRIPTION).read_text())
         stated = {name: str(found[name]) for name in identity}
         sizes, number = tuple((int(rows), int(columns)) for rows, columns in found["sizes"]), int(found["arrays"])
@@ -64,18 +64,18 @@ def read_cache(cache: Path, base: BaseNetwork, image_set: ImageSet, dtype: np.dt
         if stated[name] != value:
             there, here = stated[name][:12], value[:12]
             if name == "images":
-                there, here = found.get("of", there), _told(image_set)
+                there, here = found.get("of", there), _words_for(image_set)
             raise DataError(
                 f"the cache {cache} is of {OTHER[name]} ({there}; here {here}): name another folder or remove this one"
             )
-    with _damage_told(cache):  # copy-on-write: the folder may be read-only, and nothing done here can reach it
+    with _damage_reported(cache):  # copy-on-write: the folder may be read-only, and nothing done here can reach it
         arrays = open_files(cache, number, "c")
         _check_arrays(arrays, _shapes_for(base, image_set, sizes), dtype)
     return arrays, sizes
 
 
 @contextmanager
-def _damage_told(cache: Path) -> Iterator[None]:
+def _damage_reported(cache: Path) -> Iterator[None]:
     """Whatever cannot be read of a cache becomes one error that says what to do."""
     try:
         yield

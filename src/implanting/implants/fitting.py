@@ -1,6 +1,6 @@
-"""The classifiers that the supports of tasks become: prototypes alone, or with implants; and how well they would do.
+"""Fitting tasks: prototypes, with or without implants, and how well they would do.
 
-How well a task's classifier would do on images that it has not seen is told from its supports alone, by cross-fitting.
+Cross-fitting estimates from a task's supports alone how well its classifier would do on images it has not seen.
 The leave-one-out loss is what implants are trained on, so it flatters them. Here the images of each class are dealt
 into folds; an image is scored by prototypes, or by implants and their prototypes, that were fitted to the other folds:
 neither it nor any of its views was seen, not even by batch norm. Folds of a task are further tasks of the batch.
@@ -138,7 +138,7 @@ class Scores:
 
     probabilities: Float[Tensor, "task image way"]
     cosines: Float[Tensor, "task image way"]
-    """With each prototype, averaged over the query's locations: the scale on which "none of these" is told."""
+    """With each prototype, averaged over the query's locations: the scale on which "none of these" is decided."""
 
 
 def deal(labels: Int[Tensor, " image"], folds: int) -> Int[Tensor, " image"]:

@@ -155,7 +155,7 @@ def _weights_of(
 
 
 def implant_tensors(implants: Implants) -> dict[str, Tensor]:
-    """Trained implants, a tensor a name: `2.gamma`."""
+    """Trained implants, a tensor per name: `2.gamma`."""
     tensors: dict[str, Tensor] = {}
     for number, implant in enumerate(implants.layers):
         variance, mean = implant.statistics or (None, None)

@@ -129,7 +129,7 @@ class ModuleNetwork(nn.Module):
         return inputs, phi
 
     def map_size(self, height: int, width: int) -> tuple[int, int]:
-        """The locations (rows, columns) that an image of this size gives: found out by trying, once a size."""
+        """The locations (rows, columns) that an image of this size gives: found out by trying, once per size."""
         if (height, width) not in self.known_sizes:
             _, _, rows, columns = self.probe(height, width).shape
             self.known_sizes[height, width] = rows, columns

@@ -47,7 +47,7 @@ PART = "optimizer"
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The optimiser's state, a tensor a name: `optimizer.3.momentum_buffer`."""
+    """The optimiser's state, a tensor per name: `optimizer.3.momentum_buffer`."""
     state = optimizer.state_dict()["state"]
     named = {f"{weight}.{name}": value for weight, values in state.items() for name, value in values.items()}
     return prefixed(PART, named)

@@ -128,7 +128,7 @@ class Run:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is left to do: all steps are done, and validation classes told how sure it may be."""
+        """Whether nothing is left to do: all steps are done, and it is calibrated on validation classes."""
         return self.finished and (self.calibration is not None or self.validation is None)
 
     def calibrate(self) -> None:

@@ -57,13 +57,13 @@ class FewShotTest:
         return evaluate_tasks(method, self.tasks, self.config, len(self.images.class_names))
 
     def calibration(self, network: Network, tau: float) -> Calibration:
-        """How sure prototypes of one image a class may be."""
+        """How sure prototypes of one image per class may be."""
         classify = prototype_classifier(self.pooling, tau, InferenceConfig())
         return one_shot_calibration(self.phi(network).cpu(), self.images, classify)
 
 
 def few_shot_test(config: PretrainConfig, validation: ImageSet, normalisation: Normalisation) -> FewShotTest:
-    """5-way 5-shot tasks; smaller ones where there are fewer than five classes or twenty images a class."""
+    """5-way 5-shot tasks; smaller ones where there are fewer than five classes or twenty images per class."""
     images = validation.subset(torch.cat([indices[:IMAGES] for indices in validation.indices_by_class()]))
     tasks = TaskConfig(
         way=min(5, len(images.class_names)),
@@ -86,7 +86,7 @@ def why_no_validation(validation: ImageSet) -> str | None:
 def one_shot_calibration(
     phi: Float[Tensor, "image location dim"], image_set: ImageSet, classify: PrototypeClassifier
 ) -> Calibration:
-    """From all queries of many tasks with one support a class."""
+    """From all queries of many tasks with one support per class."""
     way, queries = min(5, len(image_set.class_names)), min(QUERIES, image_set.smallest_class - 1)
     tasks = draw_tasks(image_set, TaskConfig(way, 1, queries, CALIBRATING_TASKS))
     cosines, truth = PrototypeMethod(phi, classify).cosines(tasks)

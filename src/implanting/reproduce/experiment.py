@@ -65,7 +65,7 @@ class Experiment:
         texts = [
             self.material.note(),
             f"Tested on {novel.name}, {len(novel.class_names)} classes: accuracy in %, "
-            f"{mean_of(config.tasks, f'{config.way}-way task')}, {config.queries} queries a class. "
+            f"{mean_of(config.tasks, f'{config.way}-way task')}, {config.queries} queries per class. "
             "All rows see the same tasks. Other training runs may differ by more.",
             "A/B: pooling of supports/queries; DC is dense classification, that is no pooling.",
         ]
@@ -117,7 +117,7 @@ def why_not_the_papers(table_data: DataName, base_images: ImageSet, novel: Image
         return f"{table_data} has {needed} base classes, and here are {classes}"
     smallest = min(base_images.smallest_class, novel.smallest_class)
     if smallest < IMAGES_A_CLASS:
-        return f"{table_data} has {IMAGES_A_CLASS} images a class, and here a class has {smallest}"
+        return f"{table_data} has {IMAGES_A_CLASS} images per class, and here a class has {smallest}"
     if split != "test":
         return f"the paper's figures are of {table_data}'s test classes, and these are the classes of its split {split}"
     return None

@@ -1,4 +1,4 @@
-"""Figure 3 as a picture: two examples a row, each with the image, the pooling network's map and the dense one's."""
+"""Figure 3 as a picture: two examples per row, each with the image, the pooling network's map and the dense one's."""
 
 import textwrap
 from pathlib import Path

@@ -110,7 +110,9 @@ def open_files(folder: Path, arrays: int, mode: Literal["r+", "c"]) -> list[np.n
 
 def _remove_files(folder: Path, arrays: int) -> None:
     for number in range(arrays):
-        with suppress(OSError):  # not made yet, or no longer to be had: what led here is told, not this
+        with suppress(
+            OSError
+        ):  # not made yet, or no longer to be had: the error that led here is reported, not this one
             file_of(folder, number).unlink()
 
 

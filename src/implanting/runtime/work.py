@@ -1,4 +1,4 @@
-"""How work is done in one process: how its progress is told, on which threads and device, by which random numbers.
+"""How work is done in one process: progress reports, threads, the device, and seeded random numbers.
 
 Nothing is printed from the library: the caller passes in a wrapper of iterables, which tells whom it likes how far the
 work is. PyTorch splits each operation among its threads, which pays for large ones only; where there are many small
@@ -68,7 +68,7 @@ def set_threads(threads: int | None) -> None:
 
 
 def choose_device(name: str) -> torch.device:
-    """`auto` is CUDA (one GPU a local rank), Apple's GPU or the CPU; anything else is a PyTorch device's name."""
+    """`auto` is CUDA (one GPU per local rank), Apple's GPU or the CPU; anything else is a PyTorch device's name."""
     if name == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))

@@ -16,7 +16,7 @@ def test_labels_come_back_as_given(labels):
     ("labels", "message"),
     [
         (["a", "b"], "3 images have labels of shape"),
-        ([["a"], ["b"], ["c"]], "one label an image"),
+        ([["a"], ["b"], ["c"]], "one label per image"),
         (["a", 1, "b"], "some labels are strings"),
     ],
 )

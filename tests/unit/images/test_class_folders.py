@@ -1,4 +1,4 @@
-"""One sub-folder a class."""
+"""One sub-folder per class."""
 
 import pytest
 from PIL import Image

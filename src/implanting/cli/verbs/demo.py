@@ -110,5 +110,5 @@ def show(command: Demo, results: dict[str, dict[int, Result]], seconds: float) -
         "5-way classification of novel digits",
         ["", *(f"{shot}-shot" for shot in SHOTS)],
         accuracy_rows(results, gains),
-        f"accuracy in %, {mean_of(command.tasks)}; {seconds:.0f} s. Implants need two examples a class.",
+        f"accuracy in %, {mean_of(command.tasks)}; {seconds:.0f} s. Implants need two examples per class.",
     )

@@ -16,7 +16,7 @@ from implanting.errors import ConfigError
 from implanting.evaluation import EXTRA_SPLIT, Approach, Classes, TaskImages
 from implanting.fewshot import Result, arrays_of, mean_of
 
-TOO_FEW_TO_ADAPT = "implants cannot be trained on one support a class; prototypes only (--adapt-views 2 would do it)"
+TOO_FEW_TO_ADAPT = "implants cannot be trained on one support per class; prototypes only (--adapt-views 2 would do it)"
 TOO_FEW_TO_DECIDE = "too few supports to hold some out and decide from them"
 
 
@@ -147,7 +147,7 @@ def accuracy_rows(methods: Mapping[str, Mapping[int, Result]], gains: Mapping[st
 def caption(classes: Classes, config: TaskConfig) -> str:
     """What the figures are."""
     brackets = "query pooling; no supports" if classes == "base" else "support/query pooling"
-    return f"accuracy in %, {mean_of(config.tasks)}, {config.queries} queries a class; in brackets, {brackets}"
+    return f"accuracy in %, {mean_of(config.tasks)}, {config.queries} queries per class; in brackets, {brackets}"
 
 
 def task_arrays(tested: Tested, configs: Sequence[TaskConfig]) -> dict[str, np.ndarray]:

@@ -1,4 +1,4 @@
-"""`implanting fit`: photos, one sub-folder a class, to a classifier in one file; or a saved classifier changed."""
+"""`implanting fit`: photos, one sub-folder per class, to a classifier in one file; or a saved classifier changed."""
 
 import dataclasses
 import time
@@ -25,13 +25,13 @@ SHOWN = 30
 
 @dataclass(frozen=True)
 class Fit:
-    """Learn classes from a folder of photos with one sub-folder a class, and save them as one file.
+    """Learn classes from a folder of photos with one sub-folder per class, and save them as one file.
 
     With --from, take a saved classifier instead, and add or remove classes: only what is new is computed.
     """
 
     photos: Annotated[Path | None, tyro.conf.Positional] = None
-    """A folder with one sub-folder a class."""
+    """A folder with one sub-folder per class."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Where the classifier is written (.safetensors)."""
     start: Annotated[Path | None, tyro.conf.arg(name="from", metavar="FILE")] = None

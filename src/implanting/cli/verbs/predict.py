@@ -74,12 +74,12 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def show(command: Predict, answers: Sequence[Answer], failures: Sequence[Failure], seconds: float) -> None:
-    """A line an image."""
+    """A line per image."""
     if command.json:
         results = [document(answer, command.top) for answer in answers]
         left_out = [{"image": str(failure.source), "reason": failure.reason} for failure in failures]
-        told = {"classifier": str(command.file), "images": len(results), "seconds": seconds}
-        print_document({**told, "code_version": __version__, "left_out": left_out, "results": results})
+        facts = {"classifier": str(command.file), "images": len(results), "seconds": seconds}
+        print_document({**facts, "code_version": __version__, "left_out": left_out, "results": results})
         return
     if command.csv:
         print_text(_as_csv(answers, command.top))
@@ -97,7 +97,7 @@ def _most_likely(answer: Answer, top: int) -> str:
 
 
 def _as_csv(answers: Sequence[Answer], top: int) -> str:
-    """A line an image, with two columns for each of the most likely classes."""
+    """A line per image, with two columns for each of the most likely classes."""
     ranks = range(1, min(top, len(answers[0].ranking) if answers else 1) + 1)
     ranked = [name for rank in ranks for name in (f"class {rank}", f"probability {rank}")]
     text = io.StringIO()

@@ -53,7 +53,7 @@ class Reproduce:
     recipe: Literal["paper", "cpu"] = "paper"
     """Stage 1: the paper's for this data set (for other data, the table's), or one for a CPU."""
     shot: tuple[int, ...] = ()
-    """Only these of the table's numbers of support images a class; default: all. Figure 3 takes one; default: 5."""
+    """Only these of the table's numbers of support images per class; default: all. Figure 3 takes one; default: 5."""
     way: int = TaskConfig.way
     queries: int = TaskConfig.queries
     tasks: int = TaskConfig.tasks

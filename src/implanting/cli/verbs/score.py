@@ -26,7 +26,7 @@ CONFUSIONS = 5
 
 @dataclass(frozen=True)
 class ScoreCommand:
-    """Accuracy of a classifier on a folder of labelled images, one sub-folder a class, with a 95 % interval.
+    """Accuracy of a classifier on a folder of labelled images, one sub-folder per class, with a 95 % interval.
 
     Folders of other names than the classifier's classes hold images that fit none of them: they count as right where
     the classifier was made with --unknown and answers so.
@@ -35,7 +35,7 @@ class ScoreCommand:
     file: Annotated[Path, tyro.conf.Positional]
     """A classifier made by `implanting fit`."""
     labelled: Annotated[Path, tyro.conf.Positional]
-    """A folder with one sub-folder a class."""
+    """A folder with one sub-folder per class."""
     report: Path | None = None
     """Write a report to this file (.html): confusion matrix, and heat maps of right and wrong answers."""
     shown: int = 12
@@ -76,7 +76,7 @@ def _score_of(classifier: ImageClassifier, labels: Sequence[Any], answers: Seque
     if not any(label in numbers for label in labels):
         raise ConfigError(
             f"none of the folders is named after a class ({', '.join(map(str, list(numbers)[:5]))}): "
-            "name one sub-folder a class"
+            "name one sub-folder per class"
         )
     truth = np.array([numbers.get(label, NONE) for label in labels])
     given = np.array([numbers.get(answer.label, NONE) for answer in answers])
