@@ -1,9 +1,9 @@
 """How sure a classifier is: probabilities that mean what they say, and when to answer "none of these".
 
 Both are estimated from images of the classes that were not fitted to: supports that were held out, or, where a task
-has too few, the validation images of the base network. Probabilities p are sharpened or flattened to p^power, which keeps the
-answer. An image fits no class where its open-set score is above the scores of most images of known classes; how far
-the few highest of them reach is taken from the base's validation images where a task's own are too few.
+has too few, the validation images of the base network. Probabilities p are sharpened or flattened to p^power, which
+keeps the answer. An image fits no class where its open-set score is above the scores of most images of known classes;
+how far the few highest of them reach is taken from the base's validation images where a task's own are too few.
 """
 
 import dataclasses
