@@ -28,9 +28,9 @@ from implanting.runtime import Progress, silent
 COLD = """
 import gc, sys, time; began = time.perf_counter()
 gc.disable(); import torch; imported = time.perf_counter()
-from implanting.cli import module_of; predict = module_of("predict"); ours = time.perf_counter()
+from implanting.cli.main import module_of; predict = module_of("predict"); ours = time.perf_counter()
 classifier = predict.ImageClassifier.load(sys.argv[1]); loaded = time.perf_counter()
-predict([sys.argv[2]]); predicted = time.perf_counter()
+classifier.predict([sys.argv[2]]); predicted = time.perf_counter()
 print(imported - began, ours - imported, loaded - ours, predicted - loaded)
 """
 

@@ -1,6 +1,5 @@
 """Flags and help from the configuration dataclasses."""
 
-import argparse
 import dataclasses
 from collections.abc import Sequence
 from typing import Annotated, Any, TypeVar
@@ -8,10 +7,7 @@ from typing import Annotated, Any, TypeVar
 import tyro
 from tyro.constructors import ConstructorRegistry, StructConstructorSpec, StructFieldSpec, StructTypeInfo
 
-from implanting.config import PretrainConfig
 from implanting.console import print_text
-from implanting.errors import ConfigError
-from implanting.pretraining import RECIPES, RecipeName
 
 EXAMPLES = {
     "fit": """\
@@ -130,21 +126,3 @@ def _dress_field(field: StructFieldSpec) -> StructFieldSpec:
     elif field.default is None or field.default == ():  # what happens then is told by the field's own text
         kind = Annotated[kind, tyro.conf.arg(help_behavior_hint="(optional)")]
     return dataclasses.replace(field, type=kind)
-
-
-def recipe_from(arguments: Sequence[str]) -> tuple[RecipeName, PretrainConfig]:
-    """The recipe named by `--recipe`, whose values become the defaults of the other flags.
-
-    `--epochs` and `--iterations` replace each other, so one given on the command line drops the recipe's other one.
-    """
-    parser = argparse.ArgumentParser("implanting pretrain", add_help=False, allow_abbrev=False)
-    parser.add_argument("--recipe", default="cpu")
-    parser.add_argument("--epochs", type=float)
-    parser.add_argument("--iterations", type=int)
-    given, _ = parser.parse_known_args(list(arguments))
-    if given.recipe not in RECIPES:
-        raise ConfigError(f"--recipe {given.recipe} is unknown; there are: {', '.join(RECIPES)}")
-    config = RECIPES[given.recipe].config
-    if given.epochs is not None or given.iterations is not None:
-        config = dataclasses.replace(config, epochs=given.epochs, iterations=given.iterations)
-    return given.recipe, config

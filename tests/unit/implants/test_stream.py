@@ -25,24 +25,31 @@ def without_shortcut(tail: Tail) -> Tail:
     return Tail((*tail.layers[:2], replace(last, activation=shortcut.activation, pool=shortcut.pool)))
 
 
-LITE0 = EfficientNetLite0().tail
+def inverted_blocks(*blocks: tuple[int, int, int, bool], head: int) -> Tail:
+    """Blocks (channels, kernel, stride, residual) that expand by six, filter and project, and a 1x1 head of theirs.
 
-STRIDED = Tail(
-    (
-        ImplantedLayer(0, 5, 1, activation="relu6"),
-        ImplantedLayer(1, 7, 3, stride=2, below=0, activation="relu6"),
-        ImplantedLayer(2, 9, 1, below=1),
-        ImplantedLayer(3, 4, 3, below=2, adds=2, activation="relu"),
-    )
-)
-"""As in a block that halves the map and one with a residual connection, which a user's own network may have."""
+    As a user may describe a network such as MobileNet, beside whose last blocks implants shall stand.
+    """
+    layers: list[ImplantedLayer] = []
+    for channels, kernel, stride, residual in blocks:
+        first = len(layers)
+        below = first - 1 if first else None
+        layers.append(ImplantedLayer(first, channels, 1, below=below, activation="relu6"))
+        layers.append(ImplantedLayer(first + 1, 6 * channels, kernel, stride, first, activation="relu6"))
+        layers.append(ImplantedLayer(first + 2, 6 * channels, 1, below=first + 1, adds=below if residual else None))
+    return Tail((*layers, ImplantedLayer(len(layers), head, 1, below=len(layers) - 1, activation="relu6")))
+
+
+LAST_BLOCK = inverted_blocks((192, 3, 1, False), head=320)
+STRIDED = inverted_blocks((112, 5, 2, False), (192, 5, 1, True), (192, 5, 1, True), (192, 3, 1, False), head=320)
 
 TAILS = {
     "resnet12": RESIDUAL,
     "no shortcut": without_shortcut(RESIDUAL),
     "c128f": c128f(4).tail,
-    "lite0": LITE0,
-    "a stride": STRIDED,
+    "lite0's head": EfficientNetLite0().tail,
+    "inverted block": LAST_BLOCK,
+    "inverted blocks with a stride": STRIDED,
 }
 
 
@@ -137,8 +144,8 @@ def test_tasks_do_not_mix(tail):
         (resnet12(64).tail, 193_152),
         (without_shortcut(resnet12(64).tail), 189_024),
         (c128f(64).tail, 128 * 9 * 16 + 2 * 16),
-        (LITE0, 320 * 16 + 2 * 16),
-        (STRIDED, 16 * (5 + 9 * (7 + 16) + (9 + 16) + 9 * (4 + 16)) + 4 * 2 * 16),
+        (EfficientNetLite0().tail, 320 * 16 + 2 * 16),
+        (LAST_BLOCK, 16 * (192 + 9 * (1152 + 16) + (1152 + 16) + (320 + 16)) + 4 * 2 * 16),
     ],
     ids=list(TAILS)[:5],
 )

@@ -1,5 +1,6 @@
 """`implanting pretrain`: stage 1, from a data set on disk to a base network."""
 
+import argparse
 import dataclasses
 import signal
 import time
@@ -13,12 +14,12 @@ import torch
 import tyro
 
 from implanting.base import BaseDescription, BaseNetwork, TrainingFacts
-from implanting.cli.parsing import parse, recipe_from
+from implanting.cli.parsing import parse
 from implanting.cli.training_display import TrainingDisplay
 from implanting.config import PretrainConfig, RunConfig
 from implanting.console import print_json, print_table, say, show_progress
 from implanting.datasets import ImageSet, read_dataset
-from implanting.errors import SplitMissing
+from implanting.errors import ConfigError, SplitMissing
 from implanting.pretraining import (
     RECIPES,
     Event,
@@ -70,6 +71,24 @@ def main(arguments: Sequence[str]) -> int:
     base = train(command.config, base_images, validation, output, device)
     description = cast(BaseDescription, base.description)  # which all that is trained here has
     return report(command, description.training, time.monotonic() - began)
+
+
+def recipe_from(arguments: Sequence[str]) -> tuple[RecipeName, PretrainConfig]:
+    """The recipe named by `--recipe`, whose values become the defaults of the other flags.
+
+    `--epochs` and `--iterations` replace each other, so one given on the command line drops the recipe's other one.
+    """
+    parser = argparse.ArgumentParser("implanting pretrain", add_help=False, allow_abbrev=False)
+    parser.add_argument("--recipe", default="cpu")
+    parser.add_argument("--epochs", type=float)
+    parser.add_argument("--iterations", type=int)
+    given, _ = parser.parse_known_args(list(arguments))
+    if given.recipe not in RECIPES:
+        raise ConfigError(f"--recipe {given.recipe} is unknown; there are: {', '.join(RECIPES)}")
+    config = RECIPES[given.recipe].config
+    if given.epochs is not None or given.iterations is not None:
+        config = dataclasses.replace(config, epochs=given.epochs, iterations=given.iterations)
+    return given.recipe, config
 
 
 def train(
