@@ -15,12 +15,11 @@ from torch import Tensor
 
 from implanting.base import BaseNetwork
 from implanting.classifier.labels import class_numbers
-from implanting.datasets import views_of
 from implanting.dense_classification import PrototypeClassifier, pool, probabilities, prototypes, scaled_cosine
 from implanting.errors import ConfigError
 from implanting.fewshot import Calibration
 from implanting.heatmap import Explanation, MapKind, centre_square, similarity_maps, softmax_maps
-from implanting.images import ImageSource, decode, load
+from implanting.images import ImageSource, decode, load, views_of
 from implanting.implants import Implants, encode, widened
 
 Images = UInt8[Tensor, "image height width 3"]

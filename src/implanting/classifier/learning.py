@@ -14,7 +14,6 @@ from torch import Tensor
 from implanting.base import BaseNetwork
 from implanting.classifier.learned import Batches, Images, Learned
 from implanting.config import ImplantConfig, InferenceConfig
-from implanting.datasets import views_of
 from implanting.dense_classification import (
     left_out_cosines,
     pool,
@@ -23,6 +22,7 @@ from implanting.dense_classification import (
     prototypes,
 )
 from implanting.fewshot import UNKNOWN, Calibration, calibrate, open_set_score
+from implanting.images import views_of
 from implanting.implants import Fitting, Supports, cross_fit_implants, encode, fitting_of
 from implanting.runtime import Stream, generator_of
 

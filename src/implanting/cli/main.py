@@ -4,17 +4,19 @@ Exit status: 0 done; 2 something the user can mend, said in one line; 1 a bug of
 by Ctrl-C; 141 nobody reads the output any more. Results go to stdout, progress and warnings to stderr.
 """
 
+import codecs
 import errno
 import gc
+import io
 import os
 import re
 import sys
 import time
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
 
-from implanting.cli.streams import abandon_output, one_line, prepare_streams
 from implanting.errors import ImplantingError
 from implanting.version import __version__
 
@@ -45,6 +47,12 @@ VERBS = {
     "info": "what a checkpoint holds, and the recipes",
 }
 
+SPELLED = {"±": "+-", "—": "-", "…": "...", "\N{MULTIPLICATION SIGN}": "x", "→": "->"}
+"""What a character becomes where it cannot be written; others are escaped."""
+
+LONGEST = 200
+"""Letters of a word that a message shows whole; only paths are longer."""
+
 
 def usage() -> str:
     """What `implanting --help` prints."""
@@ -69,14 +77,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ImplantingError as error:
         return refuse(str(error))
     except BrokenPipeError:  # as when the output goes to `head`
-        abandon_output()
+        _abandon_output()
         return GONE
     except OSError as error:
         if error.filename is not None:
             return refuse(f"{error.filename}: {error.strerror}; check the path and its permissions")
         if error.errno not in FULL:
             raise
-        abandon_output()
+        _abandon_output()
         return refuse(f"cannot write: {error.strerror}; free some space or write elsewhere")
     except KeyboardInterrupt:
         if _leads():
@@ -130,3 +138,44 @@ def refuse(message: str) -> int:
 def with_flags(message: str) -> str:
     """A message of the library with the settings that it names in backticks as the flags of this command line."""
     return re.sub(r"`([a-z][a-z0-9_]*)`", lambda setting: f"--{setting[1].replace('_', '-')}", message)
+
+
+def prepare_streams() -> None:
+    """Let nothing that is printed fail for its letters, nor for a stream that was closed before we began."""
+    codecs.register_error("implanting.spell", spell)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 (open to the end)
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="implanting.spell")
+    warnings.formatwarning = lambda message, *_, **__: f"warning: {one_line(str(message))}\n"
+    # An image that Pillow warns of is still below our limit, and above it we refuse it ourselves.
+    warnings.filterwarnings("ignore", "Image size .* could be decompression bomb", RuntimeWarning)
+
+
+def spell(error: UnicodeError) -> tuple[str, int]:
+    """What stands for letters that the stream's encoding lacks."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    letters = error.object[error.start : error.end]
+    spelled = [SPELLED.get(letter, letter.encode("ascii", "backslashreplace").decode()) for letter in letters]
+    return "".join(spelled), error.end
+
+
+def _abandon_output() -> None:
+    """Send what is left in standard output's buffer nowhere, else Python fails with it at its very end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+def one_line(text: str) -> str:
+    """A message as one line: control characters escaped, and words as long as only paths are cut in the middle."""
+    printable = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+    return re.sub(rf"\S{{{LONGEST + 1},}}", _cut, printable)
+
+
+def _cut(match: re.Match[str]) -> str:
+    half = LONGEST // 2
+    return f"{match[0][:half]}...{match[0][-half:]}"

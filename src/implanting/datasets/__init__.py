@@ -7,7 +7,7 @@ from implanting.datasets.digits import BASE_DIGITS, NOVEL_DIGITS, read_digits
 from implanting.datasets.image_set import ImageSet, check_disjoint, shared_classes
 from implanting.datasets.read import read_dataset
 from implanting.datasets.splits import read_class_lists
-from implanting.datasets.views import add_views, reflect, rows_of, views_of
+from implanting.datasets.views import add_views, rows_of
 
 __all__ = [
     "BASE_DIGITS",
@@ -18,8 +18,6 @@ __all__ = [
     "read_class_lists",
     "read_dataset",
     "read_digits",
-    "reflect",
     "rows_of",
     "shared_classes",
-    "views_of",
 ]

@@ -14,7 +14,7 @@ from implanting.images.folders import (
     undecodable,
 )
 from implanting.images.many import BATCH, Failure, decode_all, decode_batches, resize_all
-from implanting.images.preprocessing import RESIZING, Normalisation, Preprocessing, load, resize
+from implanting.images.preprocessing import RESIZING, Normalisation, Preprocessing, load, reflect, resize, views_of
 
 __all__ = [
     "BATCH",
@@ -33,9 +33,11 @@ __all__ = [
     "list_sources",
     "load",
     "read_folder",
+    "reflect",
     "resize",
     "resize_all",
     "stored_size",
     "subfolders",
     "undecodable",
+    "views_of",
 ]

@@ -1,6 +1,10 @@
-"""What happens to an image before a network sees it: one square size, then normalised pixels.
+"""What happens to an image before a network sees it: one square size, perhaps other views of it, normalised pixels.
 
-Both rules travel with the network as one value, `Preprocessing`, and are stored with every checkpoint.
+The rules of size and pixels travel with the network as one value, `Preprocessing`, and are stored with every file.
+
+Views are a few fixed, slightly different pictures of each image, the same whenever they are asked for. View 0 is the
+image itself, view 1 its mirror, views 2 to 5 show it moved by an eighth of its side down, up, to the right and to the
+left, its edge reflected into the gap. Nothing is drawn at random.
 """
 
 from dataclasses import dataclass
@@ -15,6 +19,18 @@ from implanting.images.decoding import ImageSource, decode
 
 CHUNK = 2**20
 """Pixels counted at once."""
+
+RESIZING = "shorter side to size, antialiased bilinear, centre crop"
+"""The rule, which is TADAM's for miniImageNet but for the order of its steps."""
+
+SHIFT = 8
+"""A moved view is moved by one part in this many of the image's side."""
+
+MOVES = ((0, 0), (0, 0), (1, 0), (-1, 0), (0, 1), (0, -1))
+"""How far down and to the right each view is moved, in shifts."""
+
+MIRRORED = 1
+"""The view that is mirrored."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +74,6 @@ def _histogram(images: UInt8[Tensor, "image height width 3"]) -> Int64[Tensor, "
     return counts
 
 
-RESIZING = "shorter side to size, antialiased bilinear, centre crop"
-"""The rule, which is TADAM's for miniImageNet but for the order of its steps."""
-
-
 def resize(image: Image.Image, size: int) -> UInt8[np.ndarray, "{size} {size} 3"]:
     """Scale the shorter side of an RGB image to `size` and crop the centre, in one step."""
     side = min(image.size)
@@ -90,3 +102,24 @@ class Preprocessing:
         """The side to which other images are brought, or None where the training images were oblong as stored."""
         height, width = self.image_size
         return height if height == width else None
+
+
+def view_of(images: UInt8[Tensor, "image height width 3"], view: int) -> UInt8[Tensor, "image height width 3"]:
+    """One view of each image."""
+    if view == MIRRORED:
+        return images.flip(2)
+    (down, right), (height, width) = MOVES[view], images.shape[1:3]
+    rows = reflect(torch.arange(height, device=images.device) - down * (height // SHIFT), height)
+    columns = reflect(torch.arange(width, device=images.device) - right * (width // SHIFT), width)
+    return images[:, rows[:, None], columns]
+
+
+def views_of(images: UInt8[Tensor, "image height width 3"], views: int) -> UInt8[Tensor, "view image height width 3"]:
+    """The first views of each image."""
+    return torch.stack([view_of(images, view) for view in range(views)])
+
+
+def reflect(index: Tensor, size: int) -> Tensor:
+    """Indices beyond an edge, mirrored back into 0 .. size - 1 without repeating the edge."""
+    index = index.abs()
+    return torch.where(index >= size, 2 * (size - 1) - index, index)

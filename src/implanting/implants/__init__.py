@@ -4,14 +4,13 @@ The frozen network runs once per image; its activations are kept, and every task
 every tensor: a user's classifier is a batch of one task.
 """
 
-from implanting.implants.activations import Activations, compute_activations, embed_together, encode
+from implanting.implants.activations import Activations, Supports, compute_activations, embed_together, encode
 from implanting.implants.adaptation import WEIGHT_DECAY
 from implanting.implants.by_decision import DecidedMethod
 from implanting.implants.by_implants import ImplantMethod, evaluate_poolings, implant_method, tasks_together
 from implanting.implants.cache import DESCRIPTION
 from implanting.implants.fitting import Fitting, cross_fit_implants, fitting_of, widened
 from implanting.implants.stream import EPSILON, Implant, Implants, activate, implant_tensors, implants_from_tensors
-from implanting.implants.supports import Supports
 
 __all__ = [
     "DESCRIPTION",

@@ -1,13 +1,16 @@
-"""Encode once: the base activations of an image set, which no task changes.
+"""Encode once: the base activations of an image set, which no task changes, and those of the supports of tasks.
 
 One pass over the images gives, for each, the maps that implants read and phi. They are kept in memory, or memory-mapped
 when they are larger than a budget or when a folder is named to keep them in. A folder says of which base and which
 images it is; one of others is refused, never used.
+
+The supports of tasks are gathered from them. Tasks are the first axis, and their classes may be uneven. One task is a
+batch of one: a user's classifier and the evaluation of thousands of tasks are made of these alike.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +40,11 @@ from implanting.runtime import (
 
 Cached = Float[Tensor, "image _ _"]
 CachedPhi = Float[Tensor, "image pooled dim"]
+
+PooledMaps = Float[Tensor, "task image pooled _"]
+
+BaseMaps = list[Float[Tensor, "task image _ _"]]
+"""Maps of several sizes."""
 
 
 @dataclass(frozen=True)
@@ -157,3 +165,58 @@ def _allocate_all(shapes: Sequence[Shape], dtype: np.dtype, budget: int) -> list
     total = sum(int(np.prod(shape)) for shape in shapes) * dtype.itemsize
     allowed = budget if total <= budget else 0
     return [allocate((*shape[:-1], shape[-1] * dtype.itemsize), allowed).view(dtype) for shape in shapes]
+
+
+@dataclass(frozen=True)
+class Supports:
+    """Base activations of the support images of tasks; view v of image i stands at i * views + v."""
+
+    base_maps: BaseMaps
+    phi: PooledMaps
+    labels: Int[Tensor, " label"]
+    """The class of each image, the same in all of these tasks."""
+    sizes: Sizes
+    """Rows and columns of the base maps."""
+    views: int = 1
+
+    @classmethod
+    def of_one_task(
+        cls,
+        base_maps: Sequence[Float[Tensor, "image _ _"]],
+        phi: Float[Tensor, "image pooled _"],
+        labels: Int[Tensor, " label"],
+        sizes: Sizes,
+        views: int = 1,
+    ) -> "Supports":
+        """A task by itself."""
+        return cls([maps[None] for maps in base_maps], phi[None], labels, sizes, views)
+
+    def __len__(self) -> int:
+        return len(self.phi)
+
+    def __getitem__(self, tasks: slice) -> "Supports":
+        """Some of the tasks."""
+        return replace(self, base_maps=[maps[tasks] for maps in self.base_maps], phi=self.phi[tasks])
+
+    @property
+    def groups(self) -> Int[Tensor, " image"] | None:
+        """Which image each row is a view of; None where each is an image by itself."""
+        return torch.arange(len(self.labels)).repeat_interleave(self.views) if self.views > 1 else None
+
+    @property
+    def row_labels(self) -> Int[Tensor, " image"]:
+        """The class of each row."""
+        return self.labels.repeat_interleave(self.views)
+
+    def some(self, tasks: Int[Tensor, " some"], images: Int[Tensor, "some chosen"]) -> "Supports":
+        """Some images of each of some tasks, with all their views; they must be of the same classes in all of them."""
+        rows = (images[..., None] * self.views + torch.arange(self.views)).flatten(1)
+        base_maps = [maps[tasks[:, None], rows] for maps in self.base_maps]
+        return replace(self, base_maps=base_maps, phi=self.phi[tasks[:, None], rows], labels=self.labels[images[0]])
+
+    def first_views(self, views: int) -> "Supports":
+        """The same images in their first views only."""
+        if views == self.views:
+            return self
+        rows = torch.arange(len(self.labels) * self.views).view(-1, self.views)[:, :views].flatten()
+        return replace(self, base_maps=[maps[:, rows] for maps in self.base_maps], phi=self.phi[:, rows], views=views)

@@ -11,9 +11,8 @@ from implanting.config import ImplantConfig, InferenceConfig, TaskConfig
 from implanting.datasets import rows_of
 from implanting.dense_classification import PrototypeClassifier, probabilities
 from implanting.fewshot import Counts, Queries, Result, Tasks, chunks_of, counted, in_views, named
-from implanting.implants.activations import Activations
+from implanting.implants.activations import Activations, Supports
 from implanting.implants.fitting import FEWEST, Fitting, fitting_of, widened
-from implanting.implants.supports import Supports
 from implanting.runtime import Progress, Stream, generator_of, silent
 
 MOST = 64

@@ -24,9 +24,9 @@ from implanting.dense_classification import (
     scaled_cosine,
 )
 from implanting.errors import ConfigError, DataError
+from implanting.implants.activations import BaseMaps, PooledMaps, Supports
 from implanting.implants.adaptation import adapt
 from implanting.implants.stream import Implants, joined
-from implanting.implants.supports import BaseMaps, PooledMaps, Supports
 from implanting.networks import Tail
 from implanting.runtime import in_threads, shares
 

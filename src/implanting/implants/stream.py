@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Generator, Tensor
 
-from implanting.implants.supports import BaseMaps, PooledMaps
+from implanting.implants.activations import BaseMaps, PooledMaps
 from implanting.networks import Activation, ImplantedLayer, Sizes, Tail
 
 EPSILON = 1e-5

@@ -5,9 +5,8 @@ the affair of `base`.
 """
 
 from implanting.networks.efficientnet import EfficientNetLite0, build_lite0, renamed
-from implanting.networks.folding import device_of, folded
+from implanting.networks.frozen import device_of, folded, packed
 from implanting.networks.own_module import ImplantedModule, ModuleNetwork
-from implanting.networks.packing import packed
 from implanting.networks.phi import Embedding
 from implanting.networks.resnet12 import NETWORKS, Network, build_network
 from implanting.networks.tail import Activation, ImplantedLayer, Sizes, Tail

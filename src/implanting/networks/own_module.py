@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from implanting.errors import ConfigError, ImageTooSmall, ImplantingError
-from implanting.networks.folding import watched
+from implanting.networks.frozen import watched
 from implanting.networks.tail import Activation, ImplantedLayer, Tail, check_fit
 
 Images = Float[Tensor, "image channel height width"]

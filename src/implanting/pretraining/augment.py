@@ -10,7 +10,7 @@ from jaxtyping import Float, UInt8
 from torch import Generator, Tensor
 
 from implanting.config import AugmentConfig
-from implanting.datasets import reflect
+from implanting.images import reflect
 
 Images = UInt8[Tensor, "image height width 3"]
 

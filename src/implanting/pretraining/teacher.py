@@ -11,9 +11,10 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from implanting.base import BaseNetwork
-from implanting.datasets import ImageSet, views_of
+from implanting.datasets import ImageSet
 from implanting.dense_classification import pool, probabilities, scaled_cosine
 from implanting.errors import ConfigError
+from implanting.images import views_of
 from implanting.runtime import Progress, silent
 
 VIEWS = 2

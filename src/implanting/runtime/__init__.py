@@ -22,28 +22,20 @@ from implanting.runtime.checkpoint import (
     write_atomically,
     write_checkpoint,
 )
-from implanting.runtime.processes import (
-    from_rank_zero,
-    group,
-    process_group,
-    rank,
-    restarted,
-    share,
-    synchronise,
-    total,
-    wait_for_all,
-    world_size,
-)
+from implanting.runtime.processes import from_rank_zero, group, process_group, share, synchronise, total, wait_for_all
 from implanting.runtime.work import (
     Progress,
     Stream,
     choose_device,
     generator_of,
     in_threads,
+    rank,
+    restarted,
     seed_from,
     set_threads,
     shares,
     silent,
+    world_size,
 )
 
 __all__ = [

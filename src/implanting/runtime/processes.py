@@ -1,4 +1,4 @@
-"""The few lines that meet `torchrun`: rank, world size, and what all processes must agree on."""
+"""Processes that torchrun started: how they join, and what all of them must agree on."""
 
 import datetime
 import os
@@ -13,31 +13,18 @@ from torch import Tensor, nn
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
+from implanting.runtime.work import world_size
+
 Value = TypeVar("Value")
 
 TIMEOUT = datetime.timedelta(minutes=10)
 """How long a process waits for the others before it gives up."""
 
 
-def rank() -> int:
-    """The number that torchrun gave this process, 0 where it was started by itself."""
-    return int(os.environ.get("RANK", "0"))
-
-
-def world_size() -> int:
-    """How many processes torchrun started."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
-
-
 def group() -> tuple[int, int]:
     """Rank and size of the processes that have joined; this one alone where none have."""
     joined = dist.is_available() and dist.is_initialized()
     return (dist.get_rank(), dist.get_world_size()) if joined else (0, 1)
-
-
-def restarted() -> bool:
-    """Whether torchrun has started this worker again after a failure."""
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
 
 
 @contextmanager

@@ -61,6 +61,21 @@ def shares(length: int) -> list[slice]:
     return [slice(share * length // number, (share + 1) * length // number) for share in range(number)]
 
 
+def rank() -> int:
+    """The number that torchrun gave this process, 0 where it was started by itself."""
+    return int(os.environ.get("RANK", "0"))
+
+
+def world_size() -> int:
+    """How many processes torchrun started."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def restarted() -> bool:
+    """Whether torchrun has started this worker again after a failure."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+
+
 def set_threads(threads: int | None) -> None:
     """Compute with this many threads on the CPU, or as many as PyTorch finds."""
     if threads is not None:

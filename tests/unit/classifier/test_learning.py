@@ -18,9 +18,9 @@ from implanting.classifier.learning import (
     with_implants,
 )
 from implanting.config import ImplantConfig, InferenceConfig
-from implanting.datasets.views import view_of
 from implanting.dense_classification import PrototypeClassifier, left_out_cosines, pool
 from implanting.fewshot import UNKNOWN, Calibration, Tasks
+from implanting.images.preprocessing import view_of
 from implanting.implants import ImplantMethod, compute_activations, encode, fitting_of
 from rounding import assert_near
 from toys import coloured, toy_base

@@ -8,7 +8,7 @@ import warnings
 
 import pytest
 
-from implanting.cli.streams import LONGEST, one_line, prepare_streams
+from implanting.cli.main import LONGEST, one_line, prepare_streams
 
 
 @pytest.mark.parametrize(

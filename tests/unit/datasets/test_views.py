@@ -4,9 +4,10 @@ import pytest
 import torch
 
 from implanting.config import VIEWS, ImplantConfig, InferenceConfig
-from implanting.datasets import add_views, rows_of, views_of
-from implanting.datasets.views import MOVES, view_of
+from implanting.datasets import add_views, rows_of
 from implanting.errors import ConfigError
+from implanting.images import views_of
+from implanting.images.preprocessing import MOVES, view_of
 from toys import coloured, noise
 
 IMAGES = noise(3, 16, 24, 3)

@@ -12,9 +12,9 @@ from implanting.classifier.estimator import FewShotClassifier
 from implanting.config import NetworkConfig
 from implanting.images import Normalisation, Preprocessing
 from implanting.networks import ImplantedModule, build_network, folded, packed
-from implanting.networks import packing as module
+from implanting.networks import frozen as module
 from implanting.networks.efficientnet import SameConvolution
-from implanting.networks.packing import ACTIVATIONS
+from implanting.networks.frozen import ACTIVATIONS
 from rounding import assert_computes, assert_near, of_convolution
 from toys import coloured, noise, seeded, toy_base, unsettle
 
