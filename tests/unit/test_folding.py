@@ -36,6 +36,11 @@ class ReadTwice(Toy):
         return [a1 + self.norm(a1)], self.strided(a1)
 
 
+@pytest.fixture(autouse=True)
+def the_same_networks_every_time() -> None:
+    torch.manual_seed(0)
+
+
 def frozen(network: nn.Module) -> nn.Module:
     unsettle_all(network)
     return network.eval().requires_grad_(False)
