@@ -15,7 +15,7 @@ from implanting.networks import ImplantedModule, build_network, folded, packed
 from implanting.networks import frozen as module
 from implanting.networks.efficientnet import SameConvolution
 from implanting.networks.frozen import ACTIVATIONS
-from rounding import assert_computes, assert_near, of_convolution
+from rounding import assert_computes, assert_near, of_layer
 from toys import coloured, noise, seeded, toy_base, unsettle
 
 pytestmark = pytest.mark.skipif(not module.available(), reason="this torch has no oneDNN")
@@ -64,7 +64,7 @@ def test_same_padding_by_a_kernel_that_begins_with_zeros(kernel, stride):
     for size in [(7, 8), (8, 8), (9, 9), (12, 5)]:
         x = torch.randn(2, 3, *size, generator=seeded())
         error = (quick(x) - nn.functional.silu(copy.deepcopy(layer).double()(x.double()))).abs()
-        assert (error <= 1.1 * of_convolution(layer, x)).all()  # swish is nowhere steeper
+        assert (error <= 1.1 * of_layer(layer, x)).all()  # swish is nowhere steeper
 
 
 class Leaky(nn.ReLU):
