@@ -13,6 +13,8 @@ from implanting.version import __version__ as __version__
 if TYPE_CHECKING:
     from implanting.base import BaseDescription as BaseDescription
     from implanting.base import BaseNetwork as BaseNetwork
+    from implanting.base import TrainingFacts as TrainingFacts
+    from implanting.base import Validation as Validation
     from implanting.base import load_base as load_base
     from implanting.classifier import Answer as Answer
     from implanting.classifier.estimator import FewShotClassifier as FewShotClassifier
@@ -50,11 +52,12 @@ if TYPE_CHECKING:
     from implanting.images import read_folder as read_folder
     from implanting.networks import ImplantedModule as ImplantedModule
     from implanting.pretraining import RECIPES as RECIPES
+    from implanting.pretraining import Output as Output
     from implanting.pretraining import pretrain as pretrain
     from implanting.runtime import Progress as Progress
 
 _NAMES = {
-    "base": "BaseDescription BaseNetwork load_base",
+    "base": "BaseDescription BaseNetwork TrainingFacts Validation load_base",
     "classifier": "Answer",
     "classifier.estimator": "FewShotClassifier",
     "config": "AugmentConfig ClassifierConfig DataConfig ImplantConfig InferenceConfig NetworkConfig PretrainConfig "
@@ -67,7 +70,7 @@ _NAMES = {
     "heatmap": "Explanation",
     "images": "Failure Normalisation Preprocessing read_folder",
     "networks": "ImplantedModule",
-    "pretraining": "RECIPES pretrain",
+    "pretraining": "RECIPES Output pretrain",
     "runtime": "Progress",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}

@@ -26,7 +26,7 @@ def _random_activations(network: Network, images: int, size: int) -> Activations
     return Activations(arrays[:-1], arrays[-1], tuple((part.shape[2], part.shape[3]) for part in maps))
 
 
-def _evaluate_some(images: int, size: int, width: int, tasks: int) -> int:
+def evaluate_some(images: int, size: int, width: int, tasks: int) -> int:
     """Adapt and test 5-way 5-shot tasks of 30 queries per class; gives the bytes of the cache.
 
     Two epochs stand for fifty: the second already holds all that any later one does.

@@ -110,10 +110,10 @@ def run(given: list[str]) -> int:
         raise ImplantingError(f"'{verb}' is not a command; choose one of: {', '.join(VERBS)}")
     if any("\0" in argument for argument in rest):
         raise ImplantingError("an argument holds a NUL byte, which no path can: check what made it")
-    return int(_module_of(verb).main(rest))
+    return int(module_of(verb).main(rest))
 
 
-def _module_of(verb: str) -> ModuleType:
+def module_of(verb: str) -> ModuleType:
     """Where a verb lives.
 
     What imports make stays until the process ends. So the garbage collector need not look at it, neither now nor at the

@@ -71,7 +71,7 @@ def _describe_classifier(classifier: ImageClassifier) -> dict[str, str]:
     images = "not kept" if learned.supports is None else f"{len(learned.supports[1])} kept in the file"
     return {
         "classes": f"{len(names)}: {', '.join(names)}",
-        "images per class": f"{min(counts)} to {max(counts)}" if min(counts) < max(counts) else str(counts[0]),
+        "images a class": f"{min(counts)} to {max(counts)}" if min(counts) < max(counts) else str(counts[0]),
         "support images": images,
         "implants": "none" if learned.implants is None else f"{learned.implants.layers[-1].gamma.shape[-1]} channels",
         "pooling": f"{learned.classify} (support/query)",
