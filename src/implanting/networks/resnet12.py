@@ -42,7 +42,7 @@ class ResidualBlock(nn.Module):
         self.norm3 = nn.BatchNorm2d(channels_out)
         self.shortcut = convolution(channels_in, channels_out, 1)
         self.shortcut_norm = nn.BatchNorm2d(channels_out)
-        self.swish1, self.swish2, self.swish3 = nn.SiLU(), nn.SiLU(), nn.SiLU()  # seen by `packing.py` as modules
+        self.swish1, self.swish2, self.swish3 = nn.SiLU(), nn.SiLU(), nn.SiLU()  # seen by `frozen.py` as modules
 
     def activations(self, x: Float[Tensor, "image channel height width"]) -> list[Tensor]:
         """The activation of each convolution in turn: a_1, a_2 at the input's size, and the pooled output a_3."""
