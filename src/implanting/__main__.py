@@ -1,4 +1,4 @@
-"""`python -m implanting`, and so `torchrun -m implanting`."""
+"""`python -m implanting`, which also makes `torchrun -m implanting` work."""
 
 import sys
 
