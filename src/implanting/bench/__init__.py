@@ -1,4 +1,4 @@
-"""Speed and memory against the usual way, as ratios in one run.
+"""Speed and memory against the usual way, as ratios in one run; and ours beside the usual classifiers on own photos.
 
 One file per subject, measuring and its table together. Nothing else in the project imports this room but its command.
 """
@@ -7,6 +7,7 @@ from implanting.bench.adapt import Adapt
 from implanting.bench.classifier import Classifier
 from implanting.bench.evaluate import Evaluate
 from implanting.bench.inference import Inference
+from implanting.bench.photos import Photos
 from implanting.bench.pretrain import Pretrain
 
-__all__ = ["Adapt", "Classifier", "Evaluate", "Inference", "Pretrain"]
+__all__ = ["Adapt", "Classifier", "Evaluate", "Inference", "Photos", "Pretrain"]

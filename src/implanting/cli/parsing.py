@@ -52,6 +52,10 @@ EXAMPLES = {
   implanting bench evaluate --tasks 2000 --json""",
     "bench classifier": """\
   implanting bench classifier --json""",
+    "bench photos": """\
+  implanting bench photos photos/                                  one sub-folder per class, a few photos in each
+  implanting bench photos photos/ --images 1 5 --draws 200         narrower intervals
+  implanting bench photos photos/ --base lite0+lite2 --way 5 --json""",
     "export": """\
   implanting export trees.safetensors --onnx trees.onnx
   implanting export trees.safetensors --onnx trees.onnx --heat-map   with a map for each class""",
