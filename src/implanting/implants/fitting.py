@@ -24,6 +24,7 @@ from implanting.dense_classification import (
     scaled_cosine,
 )
 from implanting.errors import ConfigError, DataError
+from implanting.fewshot import NEVER, deal
 from implanting.implants.activations import BaseMaps, PooledMaps, Supports
 from implanting.implants.adaptation import adapt
 from implanting.implants.stream import Implants, joined
@@ -32,9 +33,6 @@ from implanting.runtime import in_threads, shares
 
 FEWEST = 8
 """Tasks, or folds of tasks, that are adapted together where maps are large."""
-
-NEVER = -1
-"""The fold of an image that is never held out: its class has no other."""
 
 
 @dataclass(frozen=True)
@@ -139,20 +137,6 @@ class Scores:
     probabilities: Float[Tensor, "task image way"]
     cosines: Float[Tensor, "task image way"]
     """With each prototype, averaged over the query's locations: the scale on which "none of these" is decided."""
-
-
-def deal(labels: Int[Tensor, " image"], folds: int) -> Int[Tensor, " image"]:
-    """The fold in which each image is held out: the images of a class in turn, so that each fold has one of it or more.
-
-    A class of one image is never held out. A class never loses all its images, as there are two folds or more.
-    """
-    sizes = labels.bincount()
-    folds = min(folds, int(sizes.max()))
-    turn = torch.full_like(labels, NEVER)
-    for way, size in enumerate(sizes.tolist()):
-        if size > 1:
-            turn[labels == way] = torch.arange(size) % folds
-    return turn
 
 
 @dataclass(frozen=True)

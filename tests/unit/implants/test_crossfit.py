@@ -8,9 +8,10 @@ from torch import Tensor
 
 from implanting.config import ImplantConfig
 from implanting.errors import DataError
+from implanting.fewshot import deal
 from implanting.implants import Fitting, Supports
 from implanting.implants.by_decision import HeldOut, implants_help
-from implanting.implants.fitting import Scores, alike, cross_fit_implants, cross_fit_prototypes, deal
+from implanting.implants.fitting import Scores, alike, cross_fit_implants, cross_fit_prototypes
 from toy_tasks import CONFIG, drawn, fitting, generators
 
 UNEVEN = torch.tensor([1, 0, 2, 0, 1, 3, 1, 0, 1])
