@@ -4,7 +4,7 @@ A row is a plain dictionary, and a bad image has a row like any other. What a cl
 beyond the answers that it gives.
 """
 
-from implanting.bulk.files import csv_line, json_line, read_images, row_format, spelled, write_rows
+from implanting.bulk.files import arrow_table, csv_line, json_line, read_images, row_format, spelled, write_rows
 from implanting.bulk.rows import columns, row_of
 from implanting.bulk.shards import Shard
 from implanting.bulk.sorting import SortedImages
@@ -12,6 +12,7 @@ from implanting.bulk.sorting import SortedImages
 __all__ = [
     "Shard",
     "SortedImages",
+    "arrow_table",
     "columns",
     "csv_line",
     "json_line",

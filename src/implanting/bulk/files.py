@@ -12,11 +12,14 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from implanting.bulk.rows import Row, columns
 from implanting.console import cell
 from implanting.errors import ConfigError, MissingExtra
+
+if TYPE_CHECKING:
+    import pyarrow
 
 try:
     import fcntl
@@ -82,26 +85,39 @@ class _Csv:
 
 class _Parquet:
     def __init__(self, file: BinaryIO, names: Sequence[str]) -> None:
-        arrow = parquet_library()
         self.rows: list[Row] = []
-        number, text = arrow.float32(), arrow.string()
-        numbers = [name for name in names if "probability" in name or name == "open_set_score"]
-        self.schema = arrow.schema([(name, number if name in numbers else text) for name in names])
-        self.writer = arrow.parquet.ParquetWriter(file, self.schema)
+        self.names = names
+        self.writer = parquet_library().parquet.ParquetWriter(file, _schema(names))
 
     def write(self, row: Row) -> None:
-        self.rows.append({name: _parquet_value(value) for name, value in row.items()})
+        self.rows.append(row)
         if len(self.rows) == ROWS_AT_ONCE:
             self._write_group()
 
     def _write_group(self) -> None:
-        self.writer.write_table(parquet_library().Table.from_pylist(self.rows, self.schema))
+        self.writer.write_table(_table(self.rows, self.names))
         self.rows = []
 
     def close(self) -> None:
         if self.rows:
             self._write_group()
         self.writer.close()
+
+
+def arrow_table(rows: Sequence[Row], top: int = 1) -> "pyarrow.Table":
+    """Rows as a table of Arrow, whose columns have the same types in every table."""
+    return _table(rows, columns(top))
+
+
+def _table(rows: Sequence[Row], names: Sequence[str]) -> "pyarrow.Table":
+    plain = [{name: _parquet_value(value) for name, value in row.items()} for row in rows]
+    return parquet_library().Table.from_pylist(plain, _schema(names))
+
+
+def _schema(names: Sequence[str]) -> Any:
+    arrow = parquet_library()
+    numbers = [name for name in names if "probability" in name or name == "open_set_score"]
+    return arrow.schema([(name, arrow.float32() if name in numbers else arrow.string()) for name in names])
 
 
 def _parquet_value(value: Any) -> Any:
