@@ -21,6 +21,9 @@ MEMORY_BUDGET = 4 * 2**30
 VIEWS = 6
 """Fixed views of an image that there are: itself, its mirror and four shifts."""
 
+MOST_STEPS = 10**9
+"""Steps of training, or tasks, beyond which a number is taken for a slip of the keyboard: years on any machine."""
+
 SEEDS = 2**32
 """Seeds are 0 .. SEEDS - 1: PyTorch's generator on the CPU looks at 32 bits only."""
 
@@ -173,7 +176,7 @@ class PretrainConfig:
             require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
         for name in ("batch_size", "tau", "learning_rate", "epochs", "iterations"):
             value = getattr(self, name)
-            require(value is None or (value > 0 and math.isfinite(value)), name, value, "a number above 0")
+            require(value is None or 0 < value <= MOST_STEPS, name, value, f"a number above 0, up to {MOST_STEPS}")
 
 
 @dataclass(frozen=True)
@@ -237,7 +240,7 @@ class TaskConfig:
         _require_seed(self.seed)
         require(self.way >= 2, "way", self.way, "2 or more")
         for name in ("shot", "queries", "tasks"):
-            require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
+            require(1 <= getattr(self, name) <= MOST_STEPS, name, getattr(self, name), f"from 1 to {MOST_STEPS}")
 
 
 @dataclass(frozen=True)
@@ -284,7 +287,7 @@ class ImplantConfig:
     def __post_init__(self) -> None:
         require_listed(self)
         for name in ("implant_channels", "implant_epochs"):
-            require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
+            require(1 <= getattr(self, name) <= MOST_STEPS, name, getattr(self, name), f"from 1 to {MOST_STEPS}")
         for name in ("implant_learning_rate", "implant_tau"):
             require(0 < getattr(self, name) < math.inf, name, getattr(self, name), "a number above 0")
         require(0 <= self.decision_margin < math.inf, "decision_margin", self.decision_margin, "a number, 0 or more")
