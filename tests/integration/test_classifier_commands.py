@@ -18,6 +18,7 @@ from implanting.classifier.estimator import FewShotClassifier
 from implanting.cli import main
 from implanting.images import read_folder
 from rounding import NEAR
+from toy_photos import write_photos
 from toys import coloured, noise
 
 SHADES = coloured(classes=4, per_class=6, size=32, seed=1, prefix="shade")
@@ -93,6 +94,18 @@ def test_fit_tells_what_was_learned(photos, base_file, tmp_path, capsys):
     same = FewShotClassifier(base_file, implants=False).fit(paths, labels)
     asked = sorted((photos / "asked").rglob("*.png"))
     assert np.array_equal(FewShotClassifier.load(out).predict_proba(asked), same.predict_proba(asked))
+
+
+def test_fit_points_out_copies(base_file, tmp_path, capsys):
+    write_photos(tmp_path)
+    photos = tmp_path / "photos" / "support"
+    with Image.open(photos / "oak" / "1.jpg") as photo:
+        photo.save(photos / "birch" / "again.jpg", quality=70)
+        photo.resize((150, 120)).save(photos / "oak" / "smaller.png")
+    assert main(fit(photos, base_file, tmp_path / "trees.safetensors", "--implants", "False")) == 0
+    said = capsys.readouterr().err
+    assert "the same image, saved twice, is in two classes" in said
+    assert all(str(photos / name) in said for name in ("birch/again.jpg", "oak/1.jpg", "oak/smaller.png"))
 
 
 def test_fit_trains_implants_where_they_help(photos, base_file, tmp_path, capsys):
