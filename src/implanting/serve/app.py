@@ -18,6 +18,8 @@ from implanting.base import BaseNetwork
 from implanting.errors import ImplantingError
 from implanting.serve.api import routes
 from implanting.serve.asking import asking_routes
+from implanting.serve.exports import export_routes
+from implanting.serve.figures import figure_routes
 from implanting.serve.guard import LOCAL, Guard, Limits
 from implanting.serve.learner import Learner
 from implanting.serve.store import Conflict, Missing, Store
@@ -55,6 +57,8 @@ def make_app(
     _errors(app)
     app.include_router(routes(store, learner, limits))
     app.include_router(asking_routes(store, learner, limits))
+    app.include_router(figure_routes(learner))
+    app.include_router(export_routes(store, learner))
     page = Path(str(files("implanting.serve") / "page"))
 
     @app.get("/", include_in_schema=False)

@@ -12,6 +12,7 @@ from fastapi import APIRouter, File, Query, UploadFile
 from fastapi.responses import Response
 from PIL import Image
 
+from implanting.advice import choose
 from implanting.errors import ImageError
 from implanting.heatmap import Explanation, centre_square
 from implanting.heatmap import Limits as Scale
@@ -19,7 +20,7 @@ from implanting.images import load
 from implanting.serve.api import FOREVER, PHOTO_BYTES, PROBLEMS, shown_name
 from implanting.serve.guard import Limits
 from implanting.serve.learner import Learner, picture_path
-from implanting.serve.learning import NONE, Fitted
+from implanting.serve.learning import NONE, Fitted, Reading, unit
 from implanting.serve.models import (
     MOST,
     Answer,
@@ -31,7 +32,6 @@ from implanting.serve.models import (
     Refused,
     Unlabelled,
 )
-from implanting.serve.reader import Reading
 from implanting.serve.store import Missing, Store
 
 NEAREST = 4
@@ -42,6 +42,9 @@ HEAT = 256
 
 FORMULAS = "=+-@\t\r"
 """What a spreadsheet would take for the beginning of a formula."""
+
+NEXT = 100
+"""Photos that are suggested to be labelled next."""
 
 EXPLAINED = 32
 """Photos whose maps are kept in memory."""
@@ -83,7 +86,7 @@ def asking_routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
         row = store.photo(project, photo)
         fitted = learner.fitted(project, wait=2)
         reading = learner.reading(project, photo)
-        return answers_for(fitted, [row["name"]], reading[None], MOST, leave_out=photo)[0]
+        return answers_for(fitted, [row["name"]], reading.vector[None], MOST, leave_out=photo)[0]
 
     @router.get("/projects/{project}/answers")
     def unlabelled(project: Id) -> Unlabelled:
@@ -97,7 +100,7 @@ def asking_routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
         fitted = learner.fitted(project)
         readings = unlabelled_readings(store, learner, project)
         names = [store.photo(project, photo)["name"] for photo in readings]
-        text = _csv(fitted, names, np.stack(list(readings.values()))) if readings else _csv(fitted, [], None)
+        text = _csv(fitted, names, _vectors(readings)) if readings else _csv(fitted, [], None)
         headers = {"content-disposition": 'attachment; filename="answers.csv"'}
         return Response(text.encode("utf-8-sig"), media_type="text/csv; charset=utf-8", headers=headers)
 
@@ -159,8 +162,8 @@ def unlabelled_answers(fitted: Fitted, readings: dict[int, Reading]) -> Unlabell
     """Brief answers, and what to label next."""
     if not readings:
         return Unlabelled(revision=fitted.revision, answers=[], next=[])
-    photos, stacked = list(readings), np.stack(list(readings.values()))
-    given, refused = fitted.ask(stacked)
+    photos, vectors = list(readings), _vectors(readings)
+    given, refused = fitted.ask(vectors)
     second, first = np.partition(given, -2, axis=1)[:, -2:].T
     best = given.argmax(1)
     answers = [
@@ -173,7 +176,13 @@ def unlabelled_answers(fitted: Fitted, readings: dict[int, Reading]) -> Unlabell
         )
         for row, photo in enumerate(photos)
     ]
-    return Unlabelled(revision=fitted.revision, answers=answers, next=[])
+    return Unlabelled(
+        revision=fitted.revision, answers=answers, next=[photos[row] for row in choose(given, unit(vectors), NEXT)]
+    )
+
+
+def _vectors(readings: dict[int, Reading]) -> np.ndarray:
+    return np.stack([reading.vector for reading in readings.values()])
 
 
 def _csv(fitted: Fitted, names: Sequence[str], readings: np.ndarray | None) -> str:

@@ -17,8 +17,8 @@ import numpy as np
 from implanting.base import BaseNetwork, load_base
 from implanting.errors import ImplantingError
 from implanting.images import load
-from implanting.serve.learning import Fitted, fit, side_of
-from implanting.serve.reader import TOGETHER, Pixels, Reader, Reading, Urgency
+from implanting.serve.learning import Fitted, Reading, fit, side_of
+from implanting.serve.reader import TOGETHER, Pixels, Reader, Urgency
 from implanting.serve.store import Conflict, Missing, Store
 
 HELD = 256
@@ -151,7 +151,7 @@ class Learner:
     def ask(self, pixels: Sequence[Pixels]) -> np.ndarray:
         """The readings of photos that are not kept."""
         futures = [self.reader.submit(lambda one=one: one, Urgency.QUESTION) for one in pixels]
-        return np.stack([future.result(PATIENCE) for future in futures])
+        return np.stack([future.result(PATIENCE).vector for future in futures])
 
     # Inside
 
@@ -161,7 +161,7 @@ class Learner:
         if memory is not None:
             return memory
         kept = self._store.readings(project, self.network)
-        known = {photo: np.frombuffer(reading, np.float32) for photo, reading in kept.items()}
+        known = {photo: Reading.from_bytes(reading) for photo, reading in kept.items()}
         with self._turn:
             memory = self._memories.setdefault(project, _Memory(known))
         self._wake(project)
@@ -190,7 +190,7 @@ class Learner:
         with self._turn:
             if future.exception() is None:
                 memory.readings[photo] = future.result()
-                self._fresh[photo] = future.result().tobytes()
+                self._fresh[photo] = future.result().to_bytes()
             else:
                 memory.unreadable.add(photo)
             memory.unread.pop(photo, None)
@@ -244,12 +244,10 @@ class Learner:
         for photo, _ in examples:
             if photo not in memory.readings:
                 self._read(project, photo, None)
-        known = [(photo, label) for photo, label in examples if label is not None and photo in memory.readings]
+        labels = {photo: label for photo, label in examples if label is not None and photo in memory.readings}
         fitted = None
-        if len({label for _, label in known}) >= 2:
-            photos, labels = zip(*known, strict=True)
-            readings = np.stack([memory.readings[photo] for photo in photos])
-            fitted = fit(self.base, revision, readings, photos, labels, names)
+        if len(set(labels.values())) >= 2:
+            fitted = fit(self.base, revision, memory.readings, labels, names)
         with self._turn:
             memory.fitted = fitted
             memory.seen = revision if len(memory.readings) == count else -1  # else more were read meanwhile

@@ -5,7 +5,7 @@ examples need no other pass through the network, so all of them are a matter of 
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int, UInt8
 
+from implanting.advice import thumbnails_of
 from implanting.base import BaseNetwork
 from implanting.classifier import ImageClassifier, Learned
 from implanting.config import InferenceConfig
@@ -27,6 +28,8 @@ NONE = "none of these"
 
 Readings = Float[np.ndarray, "photo dim"]
 
+THUMBNAIL_BYTES = 16 * 16 * 3
+
 ENOUGH = 3
 """Photos that some class must have for its photos to say how sure the classifier is."""
 
@@ -36,9 +39,29 @@ def side_of(base: BaseNetwork) -> int:
     return min(base.preprocessing.image_size)
 
 
-def read(base: BaseNetwork, images: UInt8[np.ndarray, "photo size size 3"]) -> Readings:
-    """One vector per photo."""
-    return base.embed(torch.from_numpy(images)).mean(1).cpu().numpy()
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What is kept of a photo besides its picture."""
+
+    vector: Float[np.ndarray, " dim"]
+    thumbnail: UInt8[np.ndarray, "16 16 3"]
+    """By which copies are found."""
+
+    def to_bytes(self) -> bytes:
+        """For the store."""
+        return self.thumbnail.tobytes() + self.vector.tobytes()
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> "Reading":
+        """The inverse."""
+        thumbnail = np.frombuffer(content[:THUMBNAIL_BYTES], np.uint8).reshape(16, 16, 3)
+        return cls(np.frombuffer(content[THUMBNAIL_BYTES:], np.float32), thumbnail)
+
+
+def read(base: BaseNetwork, images: UInt8[np.ndarray, "photo size size 3"]) -> list[Reading]:
+    """One pass through the network."""
+    vectors = base.embed(torch.from_numpy(images)).mean(1).cpu().numpy()
+    return [Reading(*both) for both in zip(vectors, thumbnails_of(list(images)), strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,13 +76,14 @@ class Fitted:
     labels: Int[np.ndarray, " photo"]
     """Places in `classes`."""
     readings: Readings
+    thumbnails: UInt8[np.ndarray, "photo 16 16 3"]
     held_out: Float[np.ndarray, "photo way"]
     """What a classifier says of each photo that was fitted without it; nan where its class has no other photo."""
 
     @cached_property
     def directions(self) -> Readings:
         """Readings of unit length: their products are cosines."""
-        return _unit(self.readings)
+        return unit(self.readings)
 
     @cached_property
     def threshold(self) -> float:
@@ -74,7 +98,7 @@ class Fitted:
 
     def nearest(self, reading: Float[np.ndarray, " dim"], count: int) -> list[tuple[int, float]]:
         """The labelled photos most like one, with their cosines."""
-        cosines = self.directions @ _unit(reading[None])[0]
+        cosines = self.directions @ unit(reading[None])[0]
         return [(self.photos[row], float(cosines[row])) for row in np.argsort(-cosines)[:count]]
 
     def explain(self, picture: Path) -> Explanation:
@@ -85,15 +109,16 @@ class Fitted:
 def fit(
     base: BaseNetwork,
     revision: int,
-    readings: Readings,
-    photos: Sequence[int],
-    labels: Sequence[int],
-    names: dict[int, str],
+    read: Mapping[int, Reading],
+    labels: Mapping[int, int],
+    names: Mapping[int, str],
 ) -> Fitted:
-    """Learn from readings; `labels` are keys of `names`, and two of them or more have photos."""
-    classes = sorted(set(labels), key=lambda number: names[number])
+    """Learn from the readings of photos; `labels` are keys of `names`, and two of them or more have photos."""
+    readings = np.stack([read[photo].vector for photo in labels])
+    thumbnails = np.stack([read[photo].thumbnail for photo in labels])
+    classes = sorted(set(labels.values()), key=lambda number: names[number])
     places = {number: place for place, number in enumerate(classes)}
-    numbers = torch.tensor([places[label] for label in labels])
+    numbers = torch.tensor([places[label] for label in labels.values()])
     vectors, counts = torch.from_numpy(readings), numbers.bincount()
     classify = prototype_classifier(base.pooling, base.tau, InferenceConfig("gap", "gap"))
     means = prototypes(vectors, numbers.argsort(stable=True), counts)
@@ -106,7 +131,9 @@ def fit(
     classifier.learned_ = Learned(
         base, side_of(base), np.array([names[number] for number in classes]), means, counts, classify, calibration
     )
-    return Fitted(revision, classifier, tuple(classes), tuple(photos), numbers.numpy(), readings, held_out.numpy())
+    return Fitted(
+        revision, classifier, tuple(classes), tuple(labels), numbers.numpy(), readings, thumbnails, held_out.numpy()
+    )
 
 
 def _calibration(
@@ -126,5 +153,11 @@ def save(fitted: Fitted, path: Path) -> None:
         fitted.classifier.save(path)
 
 
-def _unit(vectors: Readings) -> Readings:
+def load_classifier(path: Path) -> ImageClassifier:
+    """The classifier of such a file; nothing in it can run."""
+    return ImageClassifier.load(path)
+
+
+def unit(vectors: Readings) -> Readings:
+    """The same directions, of length 1."""
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-12)

@@ -1,6 +1,6 @@
 """Every request and answer of the API, as OpenAPI shows them."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import Path
 from pydantic import BaseModel, Field
@@ -241,6 +241,3 @@ class About(BaseModel):
     network: str
     most_bytes: int
     most_images: int
-
-
-ExportKind = Literal["classifier", "onnx", "page"]

@@ -12,17 +12,16 @@ from concurrent.futures import Future
 from enum import IntEnum
 
 import numpy as np
-from jaxtyping import Float, UInt8
+from jaxtyping import UInt8
 
 from implanting.base import BaseNetwork
 from implanting.errors import ImplantingError
-from implanting.serve.learning import read
+from implanting.serve.learning import Reading, read
 
 TOGETHER = 32
 """Photos that are read at once, at most."""
 
 Pixels = UInt8[np.ndarray, "size size 3"]
-Reading = Float[np.ndarray, " dim"]
 Load = Callable[[], Pixels]
 """Gives the pixels of a photo, or raises an `ImplantingError`."""
 

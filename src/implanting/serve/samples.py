@@ -1,6 +1,6 @@
-"""A few photos to try at once, from the two photographs and the digits that come with scikit-learn.
+"""A few photos to try at once: two photographs and some digits of scikit-learn, and a stranger of matplotlib.
 
-They are read as files: importing scikit-learn takes longer than everything else that opening the page does.
+They are read as files: importing these packages takes longer than everything else that opening the page does.
 """
 
 import gzip
@@ -27,22 +27,29 @@ DIGITS = 7
 @cache
 def sample_photos() -> dict[str, Photos]:
     """Photos of each class, and under no name those to ask about."""
-    samples: dict[str, Photos] = {}
-    asked: Photos = []
+    digits = [_jpeg(digit) for digit in _digits()]
+    samples = {"digit": [(f"digit {number}.jpg", digit) for number, digit in enumerate(digits[:-1], 1)]}
+    asked = [("which 1.jpg", digits[-1]), ("a stranger.jpg", _jpeg(Image.open(_stranger())))]
     for name, file in {"flower": "flower.jpg", "temple": "china.jpg"}.items():
         photograph = Image.open(_folder() / "images" / file).convert("RGB")
         pieces = [_piece(photograph, *square) for square in SQUARES]
         samples[name] = [(f"{name} {number}.jpg", _jpeg(piece)) for number, piece in enumerate(pieces, 1)]
-        asked.append((f"which {len(asked) + 1}.jpg", _jpeg(ImageOps.mirror(_piece(photograph, *ASKED)))))
-    digits = [_jpeg(digit) for digit in _digits()]
-    samples["digit"] = [(f"digit {number}.jpg", digit) for number, digit in enumerate(digits[:-1], 1)]
-    asked.append((f"which {len(asked) + 1}.jpg", digits[-1]))
+        asked.append((f"which {len(asked)}.jpg", _jpeg(ImageOps.mirror(_piece(photograph, *ASKED)))))
     return samples | {"": asked}
 
 
 def _folder() -> Path:
-    found = find_spec("sklearn")
-    return Path(str(found.origin)).parent / "datasets" if found else Path()
+    return _installed("sklearn") / "datasets"
+
+
+def _stranger() -> Path:
+    """A photo of none of the classes: Grace Hopper's portrait by the U.S. Navy, which matplotlib brings."""
+    return _installed("matplotlib") / "mpl-data" / "sample_data" / "grace_hopper.jpg"
+
+
+def _installed(package: str) -> Path:
+    found = find_spec(package)
+    return Path(str(found.origin)).parent if found else Path()
 
 
 def _digits() -> list[Image.Image]:

@@ -54,6 +54,7 @@ export function ask(main, project) {
     if (grid.current !== shown || panel.photo === null || !project.photos.has(panel.photo)) panel.show(grid.current);
   };
   const learned = async () => {
+    if (project.learning.revision === null && project.learning.busy) return show();
     try {
       const found = await get(project.path("/answers"));
       answers = new Map(found.answers.map((one) => [one.photo, one]));
@@ -62,7 +63,7 @@ export function ask(main, project) {
       answers = new Map();
       if (error.status !== 409) note(error.message, { bad: true });
     }
-    show();
+    return show();
   };
   let waiting = null;
   const changed = () => { show(); clearTimeout(waiting); waiting = setTimeout(learned, 150); };

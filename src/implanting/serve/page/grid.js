@@ -45,7 +45,8 @@ export class Grid {
     this.space.style.height = `${Math.max(0, lines * step - GAP)}px`;
     const shown = this.rows === null ? lines : Math.min(lines, this.rows);
     const height = this.photos.length ? shown * step - GAP + (lines > shown ? this.side * 0.4 : 0) : 0;
-    this.element.style.height = this.fill ? this.fill : `${height}px`;
+    this.element.style.height = `${height}px`;
+    this.element.style.maxHeight = this.fill ?? "";
     this.element.hidden = !this.photos.length;
     this.note.hidden = Boolean(this.photos.length);
     this.draw();

@@ -43,6 +43,7 @@ export function photoPanel(project, { labelled = () => {} } = {}) {
     const turn = ++asked, about = photo;
     if (photo === null) return;
     showLabels();
+    if (project.learning.revision === null && project.learning.busy) { remark.textContent = "Learning …"; return; }
     try {
       const answer = await get(project.path(`/photos/${about}/answer`));
       if (turn !== asked || about !== photo) return;

@@ -6,7 +6,6 @@ import { h, note } from "./dom.js";
 const KINDS = [
   ["classifier", "Classifier file", "One safe file for the command line and for Python: implanting predict classifier.safetensors photo.jpg"],
   ["onnx", "ONNX file", "Runs without PyTorch, in many languages. Sizes and colours are handled inside, so it answers as this page does; that is checked on your own photos first."],
-  ["page", "A page of its own", "One HTML file that classifies photos in any browser, without a server and without the internet."],
 ];
 
 export function takeAway(main, project) {
