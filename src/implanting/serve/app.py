@@ -58,7 +58,7 @@ def make_app(
     app.include_router(routes(store, learner, limits))
     app.include_router(asking_routes(store, learner, limits))
     app.include_router(figure_routes(learner))
-    app.include_router(export_routes(store, learner))
+    app.include_router(export_routes(store, learner, limits))
     page = Path(str(files("implanting.serve") / "page"))
 
     @app.get("/", include_in_schema=False)

@@ -34,7 +34,7 @@ def figure_routes(learner: Learner) -> APIRouter:
     @router.get("/projects/{project}/figures")
     def figures(project: Id) -> Figures:
         """How often the answers are right, what is taken for what, what looks mislabelled, and what would help."""
-        return remembered(learner.fitted(project, wait=2))
+        return remembered(learner.fitted(project, wait=2.0))
 
     return router
 

@@ -113,7 +113,7 @@ class Guard:
         return f"{COOKIE}={self._token}; HttpOnly; SameSite=Strict; Path=/"
 
     async def _bounded(self, scope: Scope, receive: Receive, send: Send) -> None:
-        taken = 0
+        taken, started = 0, False
 
         async def counted() -> Message:
             nonlocal taken
@@ -124,6 +124,10 @@ class Guard:
             return message
 
         async def dressed(message: Message) -> None:
+            nonlocal started
+            if taken > self._limits.bytes and not started:  # whatever the application made of the exception
+                raise TooLarge
+            started = True
             if message["type"] == "http.response.start":
                 message["headers"] = [*message["headers"], *_encoded(HEADERS)]
             await send(message)
@@ -131,7 +135,10 @@ class Guard:
         try:
             await self._app(scope, counted, dressed)
         except TooLarge:
-            await _answer(send, 413, f"the request is too large; at most {self._limits.bytes:,} bytes are taken")
+            message = (
+                f"the request is too large; at most {self._limits.bytes:,} bytes are taken: send fewer photos at once"
+            )
+            await _answer(send, 413, message)
 
 
 class TooLarge(Exception):

@@ -58,6 +58,7 @@ class Learner:
         self._stopped = False
         self._loading = threading.Lock()
         self.reader = Reader(lambda: self.base)
+        self.reader.submit(self._blank, Urgency.EXAMPLE)  # so that the network is ready when the first photo comes
         self._thread = threading.Thread(target=self._run, name="implanting-learner", daemon=True)
         self._thread.start()
 
@@ -154,6 +155,9 @@ class Learner:
         return np.stack([future.result(PATIENCE).vector for future in futures])
 
     # Inside
+
+    def _blank(self) -> Pixels:
+        return np.zeros((self.side, self.side, 3), np.uint8)
 
     def _memory(self, project: int) -> _Memory:
         """What is known of a project; one that was not open yet is read from the store."""

@@ -234,6 +234,28 @@ class Exported(BaseModel):
     largest_difference: float = Field(description="Of a probability.")
 
 
+class FileProbability(BaseModel):
+    """One class of an answer of a classifier file."""
+
+    name: str
+    probability: float
+
+
+class FileAnswer(BaseModel):
+    """What a classifier file says of a photo."""
+
+    name: str
+    answer: str
+    probabilities: list[FileProbability]
+
+
+class FileAnswers(BaseModel):
+    """The answers of a classifier file."""
+
+    answers: list[FileAnswer]
+    refused: list[Refused]
+
+
 class About(BaseModel):
     """The service."""
 

@@ -19,7 +19,10 @@ from implanting.errors import ImplantingError
 from implanting.serve.learning import Reading, read
 
 TOGETHER = 32
-"""Photos that are read at once, at most."""
+"""Questions that are read at once, at most."""
+
+BEHIND = 8
+"""Photos that nobody waits for, read at once: few, so that a question does not wait long for them."""
 
 Pixels = UInt8[np.ndarray, "size size 3"]
 Load = Callable[[], Pixels]
@@ -65,7 +68,7 @@ class Reader:
     def _gather(self) -> list[tuple[Urgency, int, Load, "Future[Reading]"]]:
         """What waits now; a question does not wait for photos that nobody waits for."""
         batch = [self._waiting.get()]
-        while len(batch) < TOGETHER:
+        while len(batch) < (TOGETHER if batch[0][0] is Urgency.QUESTION else BEHIND):
             try:
                 following = self._waiting.get_nowait()
             except queue.Empty:

@@ -12,23 +12,27 @@ export function photoPanel(project, { labelled = () => {} } = {}) {
   const image = h("img", { class: "picture", alt: "" }), heat = h("img", { class: "heat", alt: "", hidden: true });
   const slider = h("input", { type: "range", min: "0", max: "100", value: String(100 * opacity), "aria-label": "Opacity of the heat map",
     oninput: () => { opacity = slider.value / 100; heat.style.opacity = opacity; } });
+  const where = h("span", {}, "Heat map");
   const verdict = h("p", { class: "verdict", "aria-live": "polite" }), remark = h("p", { class: "soft small" });
   const bars = h("div", { class: "bars", role: "group", "aria-label": "Probabilities; press one to see where the photo looks like it" });
   const near = h("div", { class: "near" }), labels = h("div", { class: "labels" });
   const element = h("section", { class: "panel card stack", "aria-label": "Answer" },
     h("div", { class: "stage" }, h("div", { class: "fit" }, image, heat)),
-    h("label", { class: "slider" }, h("span", {}, "Heat map"), slider),
+    h("label", { class: "slider" }, where, slider),
     h("div", {}, verdict, remark), bars,
     h("div", { class: "stack tight" }, h("h3", {}, "Label it"), labels),
     h("div", { class: "stack tight" }, h("h3", {}, "Most alike among the examples"), near));
-  heat.addEventListener("load", () => { heat.hidden = false; });
+  heat.addEventListener("load", () => { heat.hidden = false; where.textContent = "Heat map"; });
+  heat.addEventListener("error", () => { where.textContent = "No heat map"; });
   heat.style.opacity = opacity;
 
   const look = (id) => {
     klass = id;
     for (const bar of bars.children) bar.setAttribute("aria-pressed", String(Number(bar.dataset.klass) === id));
     heat.hidden = true;
-    if (id !== null && photo !== null && project.learning.revision) heat.src = heatMap(project.id, photo, id, project.learning.revision);
+    if (id === null || photo === null || !project.learning.revision) return;
+    where.textContent = "Looking where …";
+    heat.src = heatMap(project.id, photo, id, project.learning.revision);
   };
 
   const showLabels = () => {
