@@ -145,7 +145,7 @@ def test_a_tail_that_does_not_fit_is_refused():
 
 
 def test_a_module_without_a_map_is_refused():
-    with pytest.raises(ConfigError, match=r"gives a tensor \[1, 5\]; needed is a map.*forward_features"):
+    with pytest.raises(ConfigError, match=r"returns a tensor \[1, 5\]; a map .* needed.*forward_features"):
         BaseNetwork.from_module(Convolutions(), PREPROCESSING)
 
 
