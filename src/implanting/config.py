@@ -301,7 +301,8 @@ class ClassifierConfig:
     """A classifier of your own images."""
 
     base: str = "efficientnet-lite0"
-    """The base network: efficientnet-lite0 (photos), fc100 (32 px), or a file written by `implanting pretrain`."""
+    """The base network: efficientnet-lite0 (photos), efficientnet-lite2 or lite0+lite2 (photos, two and three times the
+    cost), fc100 (32 px), or a file written by `implanting pretrain`."""
     implants: Literal["auto"] | bool = "auto"
     """Train implants on the examples: True, False, or auto, which trains them if they helped on validation images."""
     unknown: str | None = None

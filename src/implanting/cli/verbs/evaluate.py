@@ -48,7 +48,8 @@ class Evaluate:
     HELP_FROM: ClassVar[tuple[type, ...]] = (TaskConfig,)
 
     base: Path
-    """A base network: a file made by `implanting pretrain`, efficientnet-lite0 (ImageNet) or fc100."""
+    """A base network: a file made by `implanting pretrain`, efficientnet-lite0,
+    efficientnet-lite2, lite0+lite2 (ImageNet) or fc100."""
     data: Path
     """A data set (docs/data.md)."""
     split: str = "test"

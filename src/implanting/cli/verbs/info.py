@@ -24,7 +24,8 @@ class Info:
     """What a base network or a classifier is, and whether this machine can run it. Or the recipes of stage 1."""
 
     file: Annotated[Path | None, tyro.conf.Positional] = None
-    """A classifier (`implanting fit`) or a base network (`implanting pretrain`, or efficientnet-lite0 or fc100)."""
+    """A classifier (`implanting fit`) or a base network (`implanting pretrain`, or a name such as
+    efficientnet-lite0)."""
     recipes: bool = False
     """Describe the recipes instead."""
     base: str | None = None
