@@ -1,7 +1,7 @@
 """The one way through: approaches on tasks to results, for whoever evaluates.
 
-Tasks are drawn once (`task_images`) and features are computed once (`features`), whatever the number of approaches. A
-further method is one more approach, and one more case of `method_of`.
+Tasks are drawn once (`task_images`) and features are computed once (`features`), whatever the number of approaches. The
+methods of `baselines` are known by their names (`rivals`).
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -14,6 +14,7 @@ from implanting.datasets import ImageSet
 from implanting.errors import ConfigError
 from implanting.evaluation.approaches import Trial
 from implanting.evaluation.features import Features
+from implanting.evaluation.rivals import check_rival, rival_method
 from implanting.evaluation.task_images import TaskImages
 from implanting.fewshot import (
     Method,
@@ -55,6 +56,7 @@ def check(base: BaseNetwork, images: TaskImages, trial: Trial) -> None:
     approach = trial.approach
     for image_set in images.tested(approach.classes):
         _require_fit(base, image_set)
+    check_rival(base, images, trial)
     if approach.classes != "novel":
         require_class_weights(base)
         _require_base_classes(base, images.base)
@@ -118,6 +120,8 @@ def _same_method(trial: Trial) -> Hashable:
 def method_of(trial: Trial, features: Features) -> Method:
     """What answers the tasks of a trial."""
     approach, base, images = trial.approach, features.base, features.images
+    if approach.method is not None:
+        return rival_method(trial, features)
     if approach.classes == "base":
         return base_class_method(base, features.base_phi, approach.pooling)
     rows = approach.views * len(images.novel)

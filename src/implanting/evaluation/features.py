@@ -8,15 +8,21 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from implanting.base import BaseNetwork
+from implanting.baselines import pooled
+from implanting.config import Pooling
 from implanting.datasets import ImageSet, add_views
 from implanting.evaluation.approaches import Approach
 from implanting.evaluation.task_images import TaskImages
 from implanting.implants import DESCRIPTION, Activations, compute_activations, embed_together
 from implanting.runtime import Progress, from_rank_zero, silent
+
+TRAINED_IMAGES = 100
+"""Images of each base class that methods read, at most, where they need such."""
 
 
 class Features:
@@ -41,8 +47,8 @@ class Features:
 
     @property
     def implants(self) -> bool:
-        """Whether any of the approaches trains implants."""
-        return any(approach.implants is not None for approach in self.approaches)
+        """Whether any of the approaches reads what implants read."""
+        return any(approach.reads_activations for approach in self.approaches)
 
     @cached_property
     def seen(self) -> ImageSet:
@@ -71,3 +77,23 @@ class Features:
     def base_phi(self) -> Float[Tensor, "image location dim"]:
         """phi of the images of base classes."""
         return embed_together(self.base, self.images.base.images, self.progress)
+
+    @cached_property
+    def vectors(self) -> Float[Tensor, "image dim"]:
+        """One vector per image of novel classes: phi pooled as rivals on frozen features read it."""
+        return pooled(self.phi[: len(self.images.novel)], self._vector_pooling)
+
+    @property
+    def _vector_pooling(self) -> Pooling:
+        return "flatten" if self.base.pooling == "flatten" else "gap"
+
+    @cached_property
+    def trained(self) -> ImageSet:
+        """Some images of each base class that were trained on."""
+        images = self.images.require_trained(self.base, "with base images")
+        return images.subset(torch.cat([indices[:TRAINED_IMAGES] for indices in images.indices_by_class()]))
+
+    @cached_property
+    def trained_vectors(self) -> Float[Tensor, "base_image dim"]:
+        """One vector for each of these."""
+        return pooled(embed_together(self.base, self.trained.images, self.progress), self._vector_pooling)

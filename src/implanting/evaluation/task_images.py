@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+from implanting.base import BaseNetwork
 from implanting.config import TaskConfig
 from implanting.datasets import ImageSet
 from implanting.errors import ConfigError
@@ -15,9 +16,11 @@ Draw = Callable[[ImageSet, TaskConfig], Tasks]
 class TaskImages:
     """The images that tasks are drawn from: of novel classes, of base classes (not trained on), or of both."""
 
-    def __init__(self, novel: ImageSet | None, base: ImageSet | None = None) -> None:
+    def __init__(self, novel: ImageSet | None, base: ImageSet | None = None, trained: ImageSet | None = None) -> None:
         self._novel = novel
         self._base = base
+        self.trained = trained
+        """Images of base classes that were trained on, for methods that read them."""
         self._drawn: dict[tuple[Draw, TaskConfig], Tasks] = {}
 
     @property
@@ -33,6 +36,16 @@ class TaskImages:
         if self._base is None:
             raise ConfigError("evaluate needs base_images: images of base classes that were not trained on")
         return self._base
+
+    def require_trained(self, base: BaseNetwork, method: str) -> ImageSet:
+        """The images that a base was trained on, or an error that says who needs them."""
+        if self.trained is None or self.trained.class_names != base.class_names:
+            found = "there are none" if self.trained is None else f"{self.trained.name} has other classes"
+            raise ConfigError(
+                f"`method` {method} reads images of the base classes of {base.name}, and {found}: test on the data "
+                "that the base was trained on, or choose another method"
+            )
+        return self.trained
 
     def tested(self, classes: Classes) -> list[ImageSet]:
         """The images of the classes that are told apart; base classes come first."""

@@ -7,6 +7,7 @@ from implanting.fewshot.by_class_weights import base_class_method, joint_method,
 from implanting.fewshot.by_prototypes import PrototypeMethod, prototype_method
 from implanting.fewshot.calibration import UNKNOWN, Calibration, calibrate, calibration_error, open_set_score
 from implanting.fewshot.gathering import vectors_are_smaller
+from implanting.fewshot.logistic_regression import logistic_regression
 from implanting.fewshot.loop import Counts, chunks_of, evaluate_tasks, room_for
 from implanting.fewshot.method import Method, Queries, counted, in_views, named
 from implanting.fewshot.results import Estimate, Result, mean_of
@@ -34,6 +35,7 @@ __all__ = [
     "evaluate_tasks",
     "in_views",
     "joint_method",
+    "logistic_regression",
     "mean_of",
     "named",
     "open_set_score",

@@ -8,7 +8,7 @@ from implanting.pretraining.batches import batch
 from implanting.pretraining.events import Event, Finished, Started, Stepped, Stopped
 from implanting.pretraining.optimisation import MOMENTUM
 from implanting.pretraining.preparation import Output, prepare
-from implanting.pretraining.recipes import RECIPES, RecipeName
+from implanting.pretraining.recipes import RECIPES, RecipeName, with_method
 from implanting.pretraining.resuming import FREE, check_same
 from implanting.pretraining.run import Run
 from implanting.pretraining.training import pretrain
@@ -32,4 +32,5 @@ __all__ = [
     "plot_training",
     "prepare",
     "pretrain",
+    "with_method",
 ]

@@ -20,7 +20,8 @@ def total_steps(config: PretrainConfig, images: int) -> int:
     """The length of training in steps."""
     if config.iterations is not None:
         return config.iterations
-    return max(1, round((config.epochs or 0) * images / config.batch_size))
+    per_step = config.batch_size if config.method == "cosine" else config.episode.images
+    return max(1, round((config.epochs or 0) * images / per_step))
 
 
 def schedule(config: PretrainConfig, progress: float) -> float:
@@ -34,8 +35,9 @@ def schedule(config: PretrainConfig, progress: float) -> float:
 
 def build_optimizer(config: PretrainConfig, model: nn.Module) -> torch.optim.Optimizer:
     """SGD with Nesterov momentum, or Adam; weight decay on convolutions and class weights only."""
-    decayed = [weight for weight in model.parameters() if weight.ndim > 1]
-    free = [weight for weight in model.parameters() if weight.ndim <= 1]
+    trained = [weight for weight in model.parameters() if weight.requires_grad]
+    decayed = [weight for weight in trained if weight.ndim > 1]
+    free = [weight for weight in trained if weight.ndim <= 1]
     groups = [{"params": decayed, "weight_decay": config.weight_decay}, {"params": free, "weight_decay": 0.0}]
     if config.optimizer == "adam":
         return torch.optim.Adam(groups, lr=config.learning_rate, fused=True)

@@ -4,10 +4,10 @@ Each opens with its command, its cost and the result to expect, and says which o
 are ours. `implanting info --recipes` prints them.
 """
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
-from implanting.config import AugmentConfig, DataConfig, NetworkConfig, PretrainConfig
+from implanting.config import AugmentConfig, DataConfig, EpisodeConfig, NetworkConfig, PretrainConfig, TrainingMethod
 
 
 @dataclass(frozen=True)
@@ -16,6 +16,27 @@ class Recipe:
 
     config: PretrainConfig
     about: str
+
+
+def with_method(config: PretrainConfig, method: TrainingMethod, start: str | None = None) -> PretrainConfig:
+    """A recipe changed to what another method is usually trained with; its length and augmentation stay."""
+    changes: dict[TrainingMethod, dict[str, Any]] = {
+        "cosine": {},
+        "pn": {"pooling": "gap", "optimizer": "adam", "learning_rate": 1e-3},
+        "gidaris": {"pooling": "gap", "shrink_size": None},
+        "maml": {
+            "architecture": NetworkConfig(network="c64f"),
+            "pooling": "flatten",
+            "optimizer": "adam",
+            "learning_rate": 1e-3,
+            "weight_decay": 0.0,
+            "shrink_size": None,
+            "episode": EpisodeConfig(episodes=4),
+            "validation_tasks": 100,
+        },
+        "tadam": {"pooling": "gap", "tau": 1.0},
+    }
+    return replace(config, method=method, start=start, **changes[method])
 
 
 RecipeName = Literal["cpu", "paper-miniimagenet", "paper-fc100", "demo"]

@@ -14,16 +14,18 @@ from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
 from implanting.base import BaseDescription, BaseNetwork, TrainingFacts, Validation, load_weights, save_base
+from implanting.baselines import DynamicFewShot, Episodes, System, load_own
 from implanting.config import PretrainConfig
 from implanting.datasets import ImageSet
 from implanting.dense_classification import CosineClassifier, classification_loss, probabilities
 from implanting.networks import Network
 from implanting.pretraining.augment import shrink
 from implanting.pretraining.batches import batch
+from implanting.pretraining.episodes import EpisodeSource
 from implanting.pretraining.optimisation import load_optimizer, optimizer_tensors, schedule
 from implanting.pretraining.teacher import targets
 from implanting.pretraining.validation import FewShotTest
-from implanting.runtime import rank, share, world_size
+from implanting.runtime import part, prefixed, rank, share, world_size
 
 
 class StageOne(nn.Module):
@@ -54,12 +56,14 @@ class Run:
     validation: FewShotTest | None
     description: BaseDescription
     """Of the base network at step 0."""
-    model: StageOne
+    model: StageOne | System
     optimizer: torch.optim.Optimizer
     device: torch.device
     steps: int
     soft: Float[Tensor, "image base_class"] | None = None
     """What the teacher says of each image, where there is one."""
+    episodes: EpisodeSource | None = None
+    """Where the episodes of each step come from; None where steps have batches."""
     unvalidated: str | None = None
     """Why the validation classes that were given cannot serve as such."""
     step: int = 0
@@ -78,13 +82,17 @@ class Run:
         return self.step == self.steps
 
     def train_step(self, model: nn.Module) -> Float[Tensor, " 2"]:
-        """One step of gradient descent on the next batch; gives its loss and accuracy."""
+        """One step of gradient descent on the next batch or episodes; gives its loss and accuracy."""
+        if self.episodes is not None:
+            figures = model(self._next_episodes(self.episodes))
+            self._descend(figures[0])
+            return figures.detach()
         drawn = batch(self.images, self.config.augment, self.config.batch_size, self.config.seed, self.step)
         learned = drawn.labels
         if self.soft is not None:
             learned = targets(drawn.labels, self.soft[drawn.indices], self.config.teacher_share)
-        part = share(len(drawn.labels))
-        images, labels, learned = (values[part].to(self.device) for values in (drawn.images, drawn.labels, learned))
+        mine = share(len(drawn.labels))
+        images, labels, learned = (values[mine].to(self.device) for values in (drawn.images, drawn.labels, learned))
         half = self.device.type == "cuda" and torch.cuda.is_bf16_supported()
         with torch.autocast(self.device.type, torch.bfloat16, enabled=half):
             scores = model(self.inputs(images))
@@ -92,6 +100,29 @@ class Run:
         self._descend(loss)
         right = probabilities(scores.detach()).argmax(-1) == labels
         return torch.stack([loss.detach(), right.float().mean()])
+
+    def _next_episodes(self, source: EpisodeSource) -> Episodes:
+        """This process's share of the episodes of the step; further images are shared with their episodes."""
+        drawn = source.draw(self.step, self.steps)
+        pixels = drawn.images(self.images, self.config, self.step)
+        images, further = (self.inputs(some.to(self.device)) for some in pixels)
+        labels = self.images.labels[drawn.further].to(self.device)
+        episodes = len(drawn.classes)
+        mine = share(episodes)
+        if episodes and len(labels):
+            further, labels = (some.unflatten(0, (episodes, -1))[mine].flatten(0, 1) for some in (further, labels))
+        return Episodes(
+            images=images.reshape(*drawn.indices.shape, *images.shape[1:])[mine],
+            shot=self.config.episode.train_shot,
+            classes=drawn.classes.to(self.device)[mine],
+            further=further if len(labels) else None,
+            further_labels=labels if len(labels) else None,
+        )
+
+    @property
+    def images_per_step(self) -> int:
+        """Images that a step sees, summed over processes."""
+        return self.config.batch_size if self.episodes is None else self.config.episode.images
 
     def inputs(self, images: UInt8[Tensor, "image height width 3"]) -> Float[Tensor, "image 3 _ _"]:
         """Normalised images, shrunken in the first part of training where the configuration says so."""
@@ -115,7 +146,8 @@ class Run:
         """Where a test on the validation classes is due, test the network as it stands and note the result."""
         if self.validation is None or not self._validation_due():
             return None
-        result = self.validation(self.model.network, self.model.tau)
+        system = None if isinstance(self.model, StageOne) else self.model
+        result = self.validation(self.model.network, self.model.tau, system)
         self.validations.append(Validation(self.step, **result.row()))
         return self.validations[-1]
 
@@ -123,7 +155,7 @@ class Run:
         """Whether this step ends training or has brought the next `validate_every` epochs; the same on all ranks."""
         if self.finished:
             return True
-        interval = self.config.validate_every * len(self.images) / self.config.batch_size
+        interval = self.config.validate_every * len(self.images) / self.images_per_step
         return interval > 0 and self.step // interval > (self.step - 1) // interval
 
     @property
@@ -134,7 +166,8 @@ class Run:
     def calibrate(self) -> None:
         """Where training has ended, let validation classes tell how sure the network may be."""
         if self.finished and not self.complete and self.validation is not None:
-            self.calibration = self.validation.calibration(self.model.network, self.model.tau).document()
+            tau = 1.0 if self.classifier is None else self.model.tau  # as the base will have it
+            self.calibration = self.validation.calibration(self.model.network, tau).document()
 
     def facts(self) -> TrainingFacts:
         """How far it is, and what it gave so far."""
@@ -143,7 +176,7 @@ class Run:
             steps=self.steps,
             seconds=self.seconds,
             device=str(self.device),
-            images_per_second=self.step * self.config.batch_size / max(self.seconds, 1e-9),
+            images_per_second=self.step * self.images_per_step / max(self.seconds, 1e-9),
             processes=world_size(),
             threads=torch.get_num_threads(),
             loss=self.loss,
@@ -155,7 +188,16 @@ class Run:
 
     def base(self) -> BaseNetwork:
         """The base network as it stands."""
-        return BaseNetwork.from_training(self.model.network, self.model.classifier, self.describe())
+        return BaseNetwork.from_training(self.model.network, self.classifier, self.describe(), self._own())
+
+    @property
+    def classifier(self) -> CosineClassifier | None:
+        """The class weights that are learned, where such are."""
+        return self.model.classifier if isinstance(self.model, StageOne | DynamicFewShot) else None
+
+    def _own(self) -> dict[str, Tensor]:
+        """What the system learns beside the network."""
+        return {} if isinstance(self.model, StageOne) else dict(self.model.own.state_dict())
 
     def describe(self) -> BaseDescription:
         """The description of the base network as it stands."""
@@ -165,11 +207,14 @@ class Run:
         """Write the checkpoint; while training is unfinished, with what is needed to go on."""
         further = {} if self.finished else optimizer_tensors(self.optimizer)
         if rank() == 0:
-            save_base(out, self.model.network, self.model.classifier, self.describe(), further)
+            further |= prefixed("method", self._own())
+            save_base(out, self.model.network, self.classifier, self.describe(), further)
 
     def restore(self, saved: TrainingFacts, tensors: Mapping[str, Tensor], out: Path) -> None:
         """Go to where a checkpoint stands; the inverse of `save`."""
-        load_weights(self.model.network, self.model.classifier, tensors, out)
+        load_weights(self.model.network, self.classifier, tensors, out)
+        if not isinstance(self.model, StageOne):
+            load_own(self.model, part("method", tensors), str(out))
         if not saved.finished:
             load_optimizer(self.optimizer, tensors)
         self.step, self.seconds = saved.step, saved.seconds

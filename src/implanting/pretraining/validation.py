@@ -10,11 +10,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from implanting.base import embed
+from implanting.baselines import System, system_method
 from implanting.config import InferenceConfig, Pooling, PretrainConfig, TaskConfig
 from implanting.datasets import ImageSet
 from implanting.dense_classification import PrototypeClassifier, probabilities, prototype_classifier
 from implanting.fewshot import (
     Calibration,
+    Method,
     PrototypeMethod,
     Result,
     Tasks,
@@ -46,15 +48,26 @@ class FewShotTest:
 
     def phi(self, network: Network) -> Float[Tensor, "image location dim"]:
         """What the network makes of the images in evaluation mode."""
+        training = network.training
         network.eval()
         phi = embed(network, self.normalisation, self.images.images)
-        network.train()
+        network.train(training)
         return phi
 
-    def __call__(self, network: Network, tau: float) -> Result:
-        """The accuracy of a network at a tau."""
-        method = PrototypeMethod(self.phi(network), prototype_classifier(self.pooling, tau, InferenceConfig()))
-        return evaluate_tasks(method, self.tasks, self.config, len(self.images.class_names))
+    def __call__(self, network: Network, tau: float, system: System | None = None) -> Result:
+        """The accuracy of a network by prototypes at a tau, or as the system around it answers."""
+        method: Method
+        if system is None:
+            classify = prototype_classifier(self.pooling, tau, InferenceConfig())
+            method = PrototypeMethod(self.phi(network), classify)
+        else:
+            system.eval()
+            pixels, normalisation = self.images.images, self.normalisation
+            method = system_method(system, pixels, normalisation, lambda: self.phi(network), self.pooling)
+        result = evaluate_tasks(method, self.tasks, self.config, len(self.images.class_names))
+        if system is not None:
+            system.train()
+        return result
 
     def calibration(self, network: Network, tau: float) -> Calibration:
         """How sure prototypes of one image per class may be."""

@@ -22,6 +22,7 @@ from implanting.runtime.checkpoint import (
     write_atomically,
     write_checkpoint,
 )
+from implanting.runtime.descent import AdamW
 from implanting.runtime.processes import from_rank_zero, group, process_group, share, synchronise, total, wait_for_all
 from implanting.runtime.work import (
     Progress,
@@ -40,6 +41,7 @@ from implanting.runtime.work import (
 
 __all__ = [
     "FORMAT",
+    "AdamW",
     "Progress",
     "Shape",
     "Stream",
