@@ -378,7 +378,7 @@ class ImplantConfig:
 class RivalConfig:
     """Settings of the other methods of --method; chosen on validation classes (docs/lab-log.md)."""
 
-    logistic_strength: float = 1.0
+    logistic_strength: float = 3.0
     """logistic: the inverse of the penalty on the weights, as scikit-learn's C."""
     cosine_steps: int = 100
     """baseline++: full-batch steps on the supports."""

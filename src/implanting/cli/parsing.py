@@ -41,6 +41,8 @@ EXAMPLES = {
     "reproduce": """\
   implanting reproduce table5 --data data/FC100 --recipe cpu --tasks 1000 --out tables
   implanting reproduce table4 --data data/miniImageNet --shot 5 --workers 2 --out tables
+  implanting reproduce table5 --data data/FC100 --recipe cpu --systems --out tables
+  implanting reproduce ablation --data data/FC100 --recipe cpu --tasks 1000 --out tables
   implanting reproduce figure3 --data data/FC100 --recipe cpu --out tables""",
     "info": """\
   implanting info base.safetensors         what the file holds, and whether this machine can run it

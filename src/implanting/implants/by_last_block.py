@@ -77,7 +77,7 @@ class LastBlockMethod:
         answers = [self._answers(support, query) for support, query in zip(tasks.support, tasks.query, strict=True)]
         return named(tasks, torch.stack(answers))
 
-    def _answers(self, support: Int[Tensor, "way shot"], query: Int[Tensor, "way query"]) -> Int[Tensor, " query"]:
+    def _answers(self, support: Int[Tensor, "way shot"], query: Int[Tensor, "way query"]) -> Int[Tensor, " way_query"]:
         labels = torch.arange(len(support)).repeat_interleave(support.shape[1])
         inputs = self.inputs(support.flatten())
         block = self.fine_tuned(inputs, labels)
