@@ -144,7 +144,8 @@ def _descend(
         inertia = torch.where((down_scores * moved).sum((1, 2), keepdim=True) > 0, 1.0, inertia)
         grown = (1 + (1 + 4 * inertia.square()).sqrt()) / 2
         share = (inertia - 1) / grown
-        ahead = tuple(new + share * (new - old) for new, old in zip(following, here, strict=True))
+        coefficients, bias, scores = (new + share * (new - old) for new, old in zip(following, here, strict=True))
+        ahead = coefficients, bias, scores
         here, inertia = following, grown
     return here[0], here[1].squeeze(1)
 

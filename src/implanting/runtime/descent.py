@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 BETAS, EPSILON = (0.9, 0.999), 1e-8
-"""As in PyTorch."""
+"""Settings of AdamW, PyTorch's defaults."""
 
 
 class AdamW:
@@ -26,9 +26,11 @@ class AdamW:
 
     @torch.no_grad()
     def step(self, gradients: Sequence[Tensor]) -> None:
-        """One step against the gradients; the weights decay by themselves, not through the gradient."""
+        """One step; the weights decay directly, not through the gradient."""
         self.steps += 1
-        mean_share, square_share = (1 - beta**self.steps for beta in BETAS)  # what is known of means that began at 0
+        mean_share, square_share = (
+            1 - beta**self.steps for beta in BETAS
+        )  # corrects the bias of means that started at 0
         for parameter, gradient, mean, square in zip(self.parameters, gradients, self.means, self.squares, strict=True):
             mean.lerp_(gradient, 1 - BETAS[0])
             square.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
