@@ -2,7 +2,7 @@
 
 A rival on frozen features reads vectors that were computed once per image. A system that is trained by episodes maps
 a batch of episodes to its loss; drawing episodes and descending is the affair of `pretraining`, reading images and
-counting answers that of `evaluation`. What fine-tunes the last block or draws implants stands in `implants`, whose
+counting answers that of `evaluation`. Fine-tuning of the last block and random implants are in `implants`, whose
 cost it shares.
 """
 

@@ -1,4 +1,4 @@
-"""Every method by its name: its citation, what it needs, and what it reports on miniImageNet.
+"""Every method by its name: its citation, what it needs, and its limits.
 
 The names are those of `--method`. What a method needs is checked before anything slow is done.
 """
@@ -10,7 +10,7 @@ from implanting.config import MethodName
 
 @dataclass(frozen=True)
 class Card:
-    """What one should know of a method before using it."""
+    """The citation and the needs of a method."""
 
     title: str
     citation: str
@@ -20,7 +20,7 @@ class Card:
     base_images: bool = False
     """Whether it reads images of the base classes that were trained on."""
     joint: bool = False
-    """Whether it can also tell base classes apart, alone and together with novel ones."""
+    """Whether it can also classify base classes, alone and together with novel ones."""
     fewest_shots: int = 1
 
 

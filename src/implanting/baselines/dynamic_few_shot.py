@@ -64,7 +64,7 @@ class WeightGenerator(nn.Module):
 
 
 class DynamicFewShot(nn.Module):
-    """What stage 2 trains: the generator, the class weights and tau, beside a frozen network."""
+    """The module that stage 2 trains: the generator, the class weights and tau, with a frozen network."""
 
     def __init__(self, network: Network, classifier: CosineClassifier, config: PretrainConfig) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class DynamicFewShot(nn.Module):
 
     @property
     def tau(self) -> float:
-        """The scale of the cosine as it stands."""
+        """The current scale of the cosine."""
         return self.classifier.tau.item()
 
     def train(self, mode: bool = True) -> "DynamicFewShot":
@@ -108,7 +108,7 @@ class DynamicFewShot(nn.Module):
 
 @dataclass(frozen=True)
 class DynamicMethod:
-    """Generated weights for each task's novel classes, alone or beside those of the base classes."""
+    """Generated weights for each task's novel classes, alone or together with those of the base classes."""
 
     vectors: Vectors
     generator: WeightGenerator

@@ -17,7 +17,7 @@ class Episodes:
     classes: Int[Tensor, "episode way"]
     """The base classes that play the novel ones."""
     further: Float[Tensor, "further 3 height width"] | None = None
-    """Images of base classes for systems that learn from such beside the episodes."""
+    """Images of base classes for systems that also learn from such images."""
     further_labels: Int[Tensor, " further"] | None = None
     """The base class of each."""
 
@@ -44,7 +44,7 @@ class Episodes:
     def split(
         self, vectors: Float[Tensor, "all dim"]
     ) -> tuple[Float[Tensor, "episode way shot dim"], Float[Tensor, "episode way query dim"]]:
-        """What became of `all_images`: the vectors of supports and of queries."""
+        """The vectors of `all_images`, split into those of supports and of queries."""
         apart = vectors.unflatten(0, self.images.shape[:3])
         return apart[:, :, : self.shot], apart[:, :, self.shot :]
 

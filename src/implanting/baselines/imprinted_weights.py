@@ -1,4 +1,4 @@
-"""Imprinted weights: the classes of a task become class weights beside those of the base classes.
+"""Imprinted weights: the classes of a task become class weights, in addition to those of the base classes.
 
 Qi, Brown & Lowe, "Low-Shot Learning with Imprinted Weights", 2018, arXiv 1712.07136; the paper's Eqs. 6 to 8. Stage 1
 is a cosine classifier over pooled or flattened maps (`pretrain --pooling gap | flatten`). With z of unit length, the
@@ -8,7 +8,7 @@ classes together.
 Fine-tuning (`imprint_steps`): W' goes on to minimise the cross-entropy of s_tau (Eq. 8) on the supports and on base
 images, each class equally often. Choices: the original fine-tunes the whole network, which thousands of tasks do not
 allow; here the network stays frozen, and so features are computed once. Without class weights, or where only novel
-classes are told apart and nothing is fine-tuned, P alone answers.
+classes are classified and nothing is fine-tuned, P alone answers.
 """
 
 from dataclasses import dataclass
@@ -54,9 +54,9 @@ class ImprintedMethod:
     config: RivalConfig
     class_weights: Float[Tensor, "base_class dim"] | None = None
     examples: BaseExamples | None = None
-    """What fine-tuning reads of the base classes."""
+    """Images of base classes for fine-tuning."""
     joint: JointQueries | None = None
-    """Queries of base classes, where base and novel classes are told apart together."""
+    """Queries of base classes, if base and novel classes are classified together."""
     tasks_at_once: int = 64
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Base and novel classes told apart together, by one weight per class and one vector per image."""
+"""Classification among base and novel classes together, by one weight per class and one vector per image."""
 
 from dataclasses import dataclass
 

@@ -83,7 +83,7 @@ def adapted(
 
 
 class Maml(nn.Module):
-    """What is trained: the initial weights of the network and of a linear classifier over the flattened map."""
+    """The module that is trained: initial weights of the network and of a linear classifier over the flattened map."""
 
     def __init__(self, network: Network, config: EpisodeConfig, locations: int) -> None:
         super().__init__()

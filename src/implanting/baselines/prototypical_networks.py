@@ -59,7 +59,7 @@ def _cosines(
 
 
 class PrototypicalNetworks(nn.Module):
-    """What is trained: the network and, with the cosine, tau."""
+    """The module that is trained: the network and, with the cosine, tau."""
 
     def __init__(self, network: Network, config: PretrainConfig) -> None:
         super().__init__()

@@ -21,7 +21,7 @@ from implanting.images import Normalisation
 from implanting.networks import Network
 
 System = PrototypicalNetworks | DynamicFewShot | Maml | Tadam
-"""A module of a `network` and of what the system learns beside it (`own`); it maps episodes to loss and accuracy."""
+"""A module with a `network` and with the system's further parameters (`own`); it maps episodes to loss and accuracy."""
 
 
 def build_system(
@@ -67,7 +67,7 @@ def system_method(
     pooling: Pooling,
     joint: JointQueries | None = None,
 ) -> Method:
-    """How a system answers tasks of these images; `phi` gives what its network as it is makes of them."""
+    """The method by which a system answers tasks of these images; `phi` computes the plain features of the images."""
     if isinstance(system, Maml):
         return MamlMethod(system, images, normalisation)
     vectors = pooled(phi(), pooling)
@@ -79,8 +79,8 @@ def system_method(
 
 
 def load_own(system: System, tensors: Mapping[str, Tensor], name: str) -> None:
-    """What a system learned beside the network, from the tensors of a file; `name` is that of the file or base."""
+    """Load the further parameters of a system from the tensors of a file; `name` is the name of the file or base."""
     try:
         system.own.load_state_dict(dict(tensors))
     except RuntimeError as error:
-        raise CheckpointError(f"{name} is damaged: what its method learned cannot be read; copy it anew") from error
+        raise CheckpointError(f"{name} is damaged: the tensors of its method cannot be read; copy it again") from error

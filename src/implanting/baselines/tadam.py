@@ -60,7 +60,7 @@ class Predictor(nn.Module):
 
 
 class TaskEncoder(nn.Module):
-    """All that TADAM learns beside the network: conditioning, the metric's scale, and the layer of co-training."""
+    """The further parameters of TADAM: conditioning, the scale of the metric, and the layer of co-training."""
 
     def __init__(self, channels: Sequence[int], dim: int, classes: int, alpha: float) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class TaskEncoder(nn.Module):
         return [(1 + scale(code), shift(code)) for scale, shift in zip(self.scales, self.shifts, strict=True)]
 
     def penalty(self) -> Float[Tensor, ""]:
-        """That of the multipliers."""
+        """The penalty of the multipliers."""
         return PENALTY * sum(predictor.multiplier.square() for predictor in (*self.scales, *self.shifts))
 
 
@@ -99,7 +99,7 @@ def conditioned(network: Network, images: Images, films: Sequence[Film], tasks: 
 
 
 class Tadam(nn.Module):
-    """What is trained: the network and the task encoder."""
+    """The module that is trained: the network and the task encoder."""
 
     def __init__(self, network: Network, config: PretrainConfig, classes: int) -> None:
         super().__init__()
@@ -109,14 +109,14 @@ class Tadam(nn.Module):
 
     @property
     def tau(self) -> float:
-        """The scale of the metric as it stands."""
+        """The current scale of the metric."""
         return self.own.alpha.item()
 
     def _pooled(self, maps: Float[Tensor, "image dim height width"]) -> Float[Tensor, "image dim"]:
         return pool(locations(maps), self.config.pooling).squeeze(1)
 
     def vectors(self, images: Images, code: Float[Tensor, "task dim"]) -> Float[Tensor, "image dim"]:
-        """What the network makes of the images of some tasks, conditioned on each."""
+        """The vectors of the images of some tasks, with the network conditioned on each task."""
         return self._pooled(conditioned(self.network, images, self.own(code), len(code)))
 
     def scores(
@@ -151,7 +151,7 @@ class TadamMethod:
     images: UInt8[Tensor, "image height width 3"]
     normalisation: Normalisation
     unconditioned: Vectors
-    """What the network as it is makes of each image, of which the codes of tasks are made."""
+    """The vector of each image by the unconditioned network; the codes of tasks are means of them."""
     tasks_at_once: int = 4
 
     @torch.inference_mode()

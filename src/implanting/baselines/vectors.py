@@ -34,7 +34,7 @@ class Gathered:
 
 
 def gathered(vectors: Vectors, tasks: Tasks) -> Gathered:
-    """What a method reads of some tasks."""
+    """The vectors of the supports and queries of some tasks."""
     support, query = tasks.support.flatten(1), tasks.query.flatten(1)
     return Gathered(vectors[support], vectors[query], tasks.support.shape[1])
 

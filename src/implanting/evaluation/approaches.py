@@ -1,4 +1,4 @@
-"""What is compared: ways to answer tasks, and what a number of supports per class allows of them."""
+"""The approaches that are compared, and which of them a number of supports per class allows."""
 
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -8,7 +8,7 @@ from implanting.config import ImplantConfig, InferenceConfig, MethodName, RivalC
 from implanting.errors import ConfigError
 
 Classes = Literal["novel", "base", "both"]
-"""Which classes are told apart."""
+"""The classes among which a query is classified."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Approach:
     pooling: InferenceConfig
     implants: ImplantConfig | None = None
     classes: Classes = "novel"
-    """novel: a task's own classes. base: all base classes, by class weights. both: class weights beside prototypes."""
+    """novel: a task's own classes. base: all base classes, by class weights. both: class weights and prototypes."""
     method: MethodName | None = None
     """A method of `baselines`; None: prototypes, or implants where these are set."""
     rivals: RivalConfig = field(default_factory=RivalConfig)
@@ -35,7 +35,7 @@ class Approach:
 
     @property
     def decides(self) -> bool:
-        """Whether each task decides for itself about implants."""
+        """Whether each task decides by itself whether to use implants."""
         return self.implants is not None and self.implants.implant_decision == "held-out"
 
     @property
@@ -46,7 +46,7 @@ class Approach:
 
     @property
     def reads_activations(self) -> bool:
-        """Whether the maps that the last block reads are needed, beside phi."""
+        """Whether the maps that the last block reads are needed in addition to phi."""
         return self.implants is not None or self.method == "last-block"
 
     @property
@@ -65,7 +65,7 @@ class Approach:
         return self
 
     def works_with(self, shot: int) -> bool:
-        """Whether `shot` supports per class are enough for all of it."""
+        """Whether `shot` supports per class are enough for the whole approach."""
         return self.reduced_to(shot) == self
 
 
@@ -87,7 +87,7 @@ def approach_of(
     rivals: RivalConfig,
     classes: Classes = "novel",
 ) -> Approach:
-    """The approach that a method's name stands for, with the settings that concern it."""
+    """The approach with the name of a method, and with the settings of that method."""
     if method == "prototypes":
         return Approach(pooling, None, classes)
     if method == "implants":

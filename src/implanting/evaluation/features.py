@@ -1,4 +1,4 @@
-"""What methods read: features of the images, computed when they are first needed, and once for all that are compared.
+"""Features of the images, computed when a method first needs them, and only once for all methods.
 
 There are as many views of the images as the most demanding approach reads; where there are implants, prototypes read
 the same pass.
@@ -26,7 +26,7 @@ TRAINED_IMAGES = 100
 
 
 class Features:
-    """What some approaches read of the images."""
+    """The features that some approaches need."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Features:
 
     @property
     def implants(self) -> bool:
-        """Whether any of the approaches reads what implants read."""
+        """Whether any approach needs the maps that implants read."""
         return any(approach.reads_activations for approach in self.approaches)
 
     @cached_property
@@ -56,13 +56,13 @@ class Features:
         return add_views(self.images.novel, max(approach.views for approach in self.approaches))
 
     def check_cache(self) -> None:
-        """Refuse a cache that is there and is not of this base and these images; nothing is computed."""
+        """Refuse an existing cache of another base or of other images; nothing is computed."""
         if self.implants and self.cache is not None and from_rank_zero((self.cache / DESCRIPTION).exists()):
             compute_activations(self.base, self.seen, half=self.half, cache=self.cache)
 
     @cached_property
     def activations(self) -> Activations:
-        """What implants read of the images, then of other views of them; and phi."""
+        """The maps that implants read, and phi, of the images and then of their other views."""
         return compute_activations(self.base, self.seen, half=self.half, cache=self.cache, progress=self.progress)
 
     @cached_property

@@ -36,14 +36,15 @@ def evaluate(
 ) -> Result:
     """Few-shot accuracy of a base network on the classes of an image set, with implants or by prototypes alone.
 
-    Implants need two supports per class, or two views of each (`adapt_views`): else prototypes answer, and the result's
-    `method` says so. With `classes="base"` all base classes are told apart by their learned weights, on `base_images`
-    that were not trained on (`image_set` may be None); with `"both"` they stand beside the novel classes of each task,
-    and the rows and columns of `confusion` are the base classes, then the novel ones.
+    Implants need two supports per class, or two views of each (`adapt_views`): otherwise prototypes answer, and the
+    `method` of the result says so. With `classes="base"` queries are classified among all base classes by the learned
+    weights, on `base_images` that were not trained on (`image_set` may be None). With `"both"` they are classified among
+    the base classes and the novel classes of each task together; the rows and columns of `confusion` are the base
+    classes, then the novel ones.
 
-    `method` names another method (`METHODS` lists them, `rivals` has their settings); a base that was trained by a
-    system is tested as that system answers unless a method is named. Some methods read images that the base was trained
-    on, `trained_images`.
+    `method` names another method (`METHODS` lists them, `rivals` has their settings). A base that was trained by another
+    system is tested as that system answers, unless a method is named. Some methods need `trained_images`, images that
+    the base was trained on.
     """
     config = TaskConfig(way, shot, queries, tasks, seed)
     pooling = InferenceConfig(support_pooling, query_pooling, support_views)

@@ -38,7 +38,7 @@ def check_rival(base: BaseNetwork, images: TaskImages, trial: Trial) -> None:
     if approach.classes != "novel" and not card.joint:
         able = ", ".join(other for other, its in METHODS.items() if its.joint)
         raise ConfigError(
-            f"`method` {name} tells novel classes apart only; `classes` {approach.classes} goes with {able}"
+            f"`method` {name} classifies novel classes only; `classes` {approach.classes} is possible with {able}"
         )
     if name == "maml" and base.description is not None:
         trained = base.description.config.episode.train_way
@@ -54,7 +54,7 @@ def check_rival(base: BaseNetwork, images: TaskImages, trial: Trial) -> None:
 
 
 def rival_method(trial: Trial, features: Features) -> Method:
-    """What answers the tasks of a trial that names its method."""
+    """The method that answers the tasks of a trial, where the trial names one."""
     approach, base, images = trial.approach, features.base, features.images
     joint = None
     if approach.classes == "base":

@@ -1,4 +1,4 @@
-"""On which tasks methods are compared: drawn from the images once, and shared by all of them."""
+"""The tasks on which methods are compared: they are drawn once and shared by all methods."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -48,7 +48,7 @@ class TaskImages:
         return self.trained
 
     def tested(self, classes: Classes) -> list[ImageSet]:
-        """The images of the classes that are told apart; base classes come first."""
+        """The images of the classes among which queries are classified; base classes come first."""
         return [*([self.base] if classes != "novel" else []), *([self.novel] if classes != "base" else [])]
 
     def draw(self, trial: Trial) -> None:
@@ -58,7 +58,7 @@ class TaskImages:
             self.base_tasks(trial.tasks)
 
     def tasks_of(self, trial: Trial) -> Tasks:
-        """The tasks that are counted; where base and novel classes are tested together, those of the novel ones."""
+        """The tasks that are counted; if base and novel classes are tested together, the tasks of the novel classes."""
         return self.base_tasks(trial.tasks) if trial.approach.classes == "base" else self.novel_tasks(trial.tasks)
 
     def novel_tasks(self, config: TaskConfig) -> Tasks:

@@ -1,12 +1,11 @@
-"""The last block fine-tuned on each task's supports: what implants are meant to be better than.
+"""Fine-tuning of the last block on each task's supports: the alternative that implants are compared with.
 
-The cost is that of implants, leave-one-out subtasks of the supports (Eqs. 11 and 12), and the optimiser too. What
-differs is what is trained: all weights of the block, as they stand after stage 1, in place of new channels beside
-them.
+The cost is that of implants, leave-one-out subtasks of the supports (Eqs. 11 and 12), and the optimiser is the same.
+The difference is that all weights of the block are trained, starting from stage 1, instead of new channels.
 
-Choices: batch norm keeps the statistics of stage 1, as those of a few images would shift every feature; its scales
-and shifts are trained. Tasks are adapted one after the other: a block has so many weights that tasks side by side
-gain nothing.
+Choices: batch norm keeps the statistics of stage 1, since those of a few images would shift every feature; its scales
+and shifts are trained. Tasks are adapted one after the other: a block is so large that adapting several at once gains
+nothing.
 """
 
 import copy
@@ -54,7 +53,7 @@ class LastBlockMethod:
     tasks_at_once: int = 8
 
     def inputs(self, images: Int[Tensor, " image"]) -> Inputs:
-        """What the block reads of some images."""
+        """The input of the block for some images."""
         maps = self.activations.base_maps[0][images].float()
         return maps.unflatten(1, self.activations.sizes[0]).permute(0, 3, 1, 2)
 

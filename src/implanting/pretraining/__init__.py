@@ -1,7 +1,7 @@
 """Stage 1: train a network on base classes with a cosine classifier, at every location or pooled.
 
-A run is saved as it goes and resumed to the same weights. What comes out is a base network; this room knows nothing of
-implants.
+A run is saved at intervals and can be resumed to the same weights. The result is a base network. This room knows
+nothing of implants.
 """
 
 from implanting.pretraining.batches import batch

@@ -1,6 +1,6 @@
 """The episodes of a step: tasks of base classes, and further images of base classes where a system learns from such.
 
-Like a batch, the episodes of a step are a function of (seed, step).
+The episodes of a step are a function of (seed, step), as batches are.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from implanting.runtime import Stream, generator_of
 
 @dataclass(frozen=True)
 class DrawnEpisodes:
-    """Which images some episodes have; supports of a class come first, then its queries."""
+    """The indices of the images of some episodes; the supports of a class come first, then its queries."""
 
     classes: Int[Tensor, "episode way"]
     indices: Int[Tensor, "episode way image"]
@@ -52,8 +52,8 @@ class EpisodeSource:
             )
         if self.config.method == "gidaris" and episode.train_way == found:
             raise ConfigError(
-                f"`train_way` is {episode.train_way}, all base classes of {images.name}; gidaris needs others beside "
-                "those of an episode: lower `train_way`"
+                f"`train_way` is {episode.train_way}, all base classes of {images.name}; gidaris needs further "
+                "classes besides those of an episode: lower `train_way`"
             )
         needed = episode.train_shot + episode.train_queries
         images.require(needed, f"episodes of {episode.train_shot} shots", "lower `train_shot` or `train_queries`")
@@ -85,7 +85,7 @@ class EpisodeSource:
         return images[torch.randperm(len(images), generator=generator)[:count]]
 
     def _of_others(self, classes: Int[Tensor, " other"], generator: Generator) -> Int[Tensor, " further"]:
-        """As many queries of the classes that play no novel one as there are queries of those that do."""
+        """As many queries of the other base classes as there are queries of the fictitious novel classes."""
         episode = self.config.episode
         chosen = classes[torch.randint(len(classes), (episode.train_way * episode.train_queries,), generator=generator)]
         return torch.cat([self._some(int(way), 1, generator) for way in chosen])

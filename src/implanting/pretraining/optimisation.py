@@ -1,4 +1,4 @@
-"""How stage 1 descends: the optimiser, its learning rate over time, and its state as named tensors."""
+"""The optimiser of stage 1, its learning rate over time, and its state as named tensors."""
 
 import math
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ def build_optimizer(config: PretrainConfig, model: nn.Module) -> torch.optim.Opt
 
 
 PART = "optimizer"
-"""Of a file: the state of the optimiser."""
+"""The part of a file that holds the state of the optimiser."""
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""What is done before a run's first step: all that can be known to be wrong is said, and step 0 is set up."""
+"""The preparation of a run: settings and data are checked, and step 0 is set up."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,13 +24,13 @@ from implanting.version import __version__
 
 @dataclass(frozen=True)
 class Output:
-    """Where a run is saved, and what becomes of what is there already; a place that will not do is refused."""
+    """The file of a run, and whether an existing file is resumed or replaced; an unusable path is refused."""
 
     path: Path
     resume: bool = False
-    """Go on from what is there; start afresh where nothing is."""
+    """Continue from the existing file; start from the beginning if there is none."""
     overwrite: bool = False
-    """Replace what is there."""
+    """Replace the existing file."""
 
     def __post_init__(self) -> None:
         check_destination(self.path)
@@ -137,7 +137,7 @@ def _check(config: PretrainConfig, base_images: ImageSet, validation: ImageSet |
 def _validation(
     config: PretrainConfig, validation: ImageSet | None, normalisation: Normalisation
 ) -> tuple[FewShotTest | None, str | None]:
-    """The test on validation classes, or why those that were given cannot serve."""
+    """The test on validation classes, or the reason why the given classes cannot be used."""
     if validation is None or not config.validation_tasks:
         return None, None
     reason = why_no_validation(validation)

@@ -61,7 +61,7 @@ RECIPES: dict[RecipeName, Recipe] = {
         about="""implanting pretrain --data FC100 --recipe cpu --out base.safetensors
 Cost: 16 epochs of 36,000 images at width 32, the first two thirds at 24 px and the rest at 32 px: as much arithmetic as
 12 epochs at 32 px; 80 minutes on one busy core. As two processes (torchrun --nproc-per-node 2 -m implanting pretrain
-...) 42 minutes of each of two cores, which took an hour beside other work.
+...) 42 minutes of each of two cores, which took an hour on a machine that was busy with other work.
 To expect on FC100's 20 validation classes with 1 / 5 / 10 shots (2,000 tasks, intervals 0.3, one run): 36.1 / 51.5 /
 57.3 % dense, 36.8 / 52.7 / 58.9 % with --pooling gap.
 The paper's: ResNet-12 at half its width, SGD with Nesterov momentum, tau 10. All else is ours (docs/lab-log.md).""",

@@ -1,6 +1,6 @@
-"""A run of stage 1: what is trained, on what, and all that changes it, from a step to its checkpoint.
+"""A run of stage 1: the model, the images, the training step and the checkpoint.
 
-The checkpoint of an unfinished run is a base network like any other, with the optimiser's tensors beside it.
+The checkpoint of an unfinished run is a base network like any other, and also holds the tensors of the optimiser.
 """
 
 import dataclasses
@@ -43,29 +43,29 @@ class StageOne(nn.Module):
 
     @property
     def tau(self) -> float:
-        """The scale of the cosine as it stands."""
+        """The current scale of the cosine."""
         return self.classifier.tau.item()
 
 
 @dataclass
 class Run:
-    """A training run: what is trained, on what, and how far it is."""
+    """A training run: the model, the images and the progress."""
 
     config: PretrainConfig
     images: ImageSet
     validation: FewShotTest | None
     description: BaseDescription
-    """Of the base network at step 0."""
+    """The description of the base network at step 0."""
     model: StageOne | System
     optimizer: torch.optim.Optimizer
     device: torch.device
     steps: int
     soft: Float[Tensor, "image base_class"] | None = None
-    """What the teacher says of each image, where there is one."""
+    """The teacher's probabilities for each image, if there is a teacher."""
     episodes: EpisodeSource | None = None
-    """Where the episodes of each step come from; None where steps have batches."""
+    """The source of the episodes of each step; None if steps have batches."""
     unvalidated: str | None = None
-    """Why the validation classes that were given cannot serve as such."""
+    """The reason why the given validation classes cannot be used, if there is one."""
     step: int = 0
     seconds: float = 0.0
     loss: float | None = None
@@ -74,7 +74,7 @@ class Run:
     tau: float | None = None
     validations: list[Validation] = field(default_factory=list)
     calibration: Mapping[str, Any] | None = None
-    """How sure the finished network may be, from validation classes."""
+    """The calibration of the finished network on validation classes."""
 
     @property
     def finished(self) -> bool:
@@ -143,7 +143,7 @@ class Run:
         self.loss, self.accuracy, self.tau, self.seconds = loss, accuracy, self.model.tau, seconds
 
     def validate(self) -> Validation | None:
-        """Where a test on the validation classes is due, test the network as it stands and note the result."""
+        """If a test on the validation classes is due, test the current network and store the result."""
         if self.validation is None or not self._validation_due():
             return None
         system = None if isinstance(self.model, StageOne) else self.model
@@ -152,7 +152,7 @@ class Run:
         return self.validations[-1]
 
     def _validation_due(self) -> bool:
-        """Whether this step ends training or has brought the next `validate_every` epochs; the same on all ranks."""
+        """Whether this step ends training or another `validate_every` epochs; the same on all ranks."""
         if self.finished:
             return True
         interval = self.config.validate_every * len(self.images) / self.images_per_step
@@ -160,17 +160,17 @@ class Run:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is left to do: all steps are done, and it is calibrated on validation classes."""
+        """Whether all steps are done and the network is calibrated on validation classes."""
         return self.finished and (self.calibration is not None or self.validation is None)
 
     def calibrate(self) -> None:
-        """Where training has ended, let validation classes tell how sure the network may be."""
+        """After the last step, calibrate the network on the validation classes."""
         if self.finished and not self.complete and self.validation is not None:
             tau = 1.0 if self.classifier is None else self.model.tau  # as the base will have it
             self.calibration = self.validation.calibration(self.model.network, tau).document()
 
     def facts(self) -> TrainingFacts:
-        """How far it is, and what it gave so far."""
+        """The progress of the run and its results so far."""
         return TrainingFacts(
             step=self.step,
             steps=self.steps,
@@ -187,7 +187,7 @@ class Run:
         )
 
     def base(self) -> BaseNetwork:
-        """The base network as it stands."""
+        """The current base network."""
         return BaseNetwork.from_training(self.model.network, self.classifier, self.describe(), self._own())
 
     @property
@@ -196,11 +196,11 @@ class Run:
         return self.model.classifier if isinstance(self.model, StageOne | DynamicFewShot) else None
 
     def _own(self) -> dict[str, Tensor]:
-        """What the system learns beside the network."""
+        """The tensors that a system learns in addition to the network."""
         return {} if isinstance(self.model, StageOne) else dict(self.model.own.state_dict())
 
     def describe(self) -> BaseDescription:
-        """The description of the base network as it stands."""
+        """The description of the current base network."""
         return dataclasses.replace(self.description, training=self.facts())
 
     def save(self, out: Path) -> None:
@@ -211,7 +211,7 @@ class Run:
             save_base(out, self.model.network, self.classifier, self.describe(), further)
 
     def restore(self, saved: TrainingFacts, tensors: Mapping[str, Tensor], out: Path) -> None:
-        """Go to where a checkpoint stands; the inverse of `save`."""
+        """Continue from a checkpoint; the inverse of `save`."""
         load_weights(self.model.network, self.classifier, tensors, out)
         if not isinstance(self.model, StageOne):
             load_own(self.model, part("method", tensors), str(out))

@@ -42,7 +42,7 @@ def pretrain(
 ) -> BaseNetwork:
     """Train on base classes, save to `out`, and give the base network. Where `out` is None, nothing is saved.
 
-    Where `stop` turns true, the run is saved as it stands and given back unfinished: `resume` goes on from there. An
+    If `stop` returns True, the run is saved and returned unfinished: `resume` continues it. An
     `Output` in the place of a path says itself whether to resume or to overwrite.
     """
     if isinstance(out, str | Path):
@@ -60,7 +60,7 @@ def pretrain(
 
 
 def train(run: Run, out: Path | None, observe: Observer, stop: Callable[[], bool]) -> None:
-    """Step until all steps are done or a stop is asked for; report, validate and save on the way."""
+    """Step until all steps are done or a stop is requested; report, validate and save on the way."""
     observe(Started(run.step, run.steps, len(run.images), run.unvalidated))
     model = _parallel(run.model, run.device).train()
     meter = Meter(run)
@@ -96,7 +96,7 @@ def _parallel(model: nn.Module, device: torch.device) -> nn.Module:
 
 
 class Meter:
-    """Averages the figures of a few steps, and tells speed and time left."""
+    """Averages the figures of a few steps, and estimates speed and remaining time."""
 
     def __init__(self, run: Run) -> None:
         self.run = run

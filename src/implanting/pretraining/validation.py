@@ -1,4 +1,4 @@
-"""What a network is worth on validation classes: few-shot accuracy while it is trained, and how sure it may be after.
+"""Tests on validation classes: few-shot accuracy during training, and calibration at the end.
 
 Validation classes never steer training. The calibration that they give serves tasks with too few supports to tell.
 """
@@ -38,7 +38,7 @@ CALIBRATING_TASKS = 200
 
 @dataclass(frozen=True)
 class FewShotTest:
-    """Tasks of validation classes, drawn once, on which a network is tested as it stands."""
+    """Tasks of validation classes, drawn once, on which the current network is tested."""
 
     images: ImageSet
     tasks: Tasks
@@ -47,7 +47,7 @@ class FewShotTest:
     normalisation: Normalisation
 
     def phi(self, network: Network) -> Float[Tensor, "image location dim"]:
-        """What the network makes of the images in evaluation mode."""
+        """phi of the images, with the network in evaluation mode."""
         training = network.training
         network.eval()
         phi = embed(network, self.normalisation, self.images.images)
@@ -70,7 +70,7 @@ class FewShotTest:
         return result
 
     def calibration(self, network: Network, tau: float) -> Calibration:
-        """How sure prototypes of one image per class may be."""
+        """The calibration of prototypes of one image per class."""
         classify = prototype_classifier(self.pooling, tau, InferenceConfig())
         return one_shot_calibration(self.phi(network).cpu(), self.images, classify)
 
@@ -88,7 +88,7 @@ def few_shot_test(config: PretrainConfig, validation: ImageSet, normalisation: N
 
 
 def why_no_validation(validation: ImageSet) -> str | None:
-    """What keeps these classes from serving as few-shot validation, if anything does."""
+    """The reason why these classes cannot be used for few-shot validation, if there is one."""
     if len(validation.class_names) < 2:
         return f"{validation.name} has one class; tasks need two or more"
     if (smallest := validation.smallest_class) <= SHOT:

@@ -66,7 +66,7 @@ class Evaluate:
     classes: Classes = "novel"
     """novel: a task's classes, by prototypes. base: all base classes, by the learned class weights. both: together."""
     implants: bool = False
-    """Train implants on each task's supports, and test them beside the prototypes on the same tasks."""
+    """Train implants on each task's supports, and compare them with prototypes on the same tasks."""
     method: tuple[MethodName, ...] = ()
     """Methods to compare on the same tasks, with paired differences to the first; `implanting info --methods` lists
     them. Default: as the base was trained, that is prototypes for most."""
@@ -126,7 +126,7 @@ class Evaluate:
         return [TaskConfig(self.way, shot, self.queries, self.tasks, self.seed) for shot in shots]
 
     def trials(self, base: BaseNetwork) -> list[Trial]:
-        """What is compared, as far as the supports suffice."""
+        """The trials that are compared, as far as the supports are enough."""
         pairs = [(approach, config) for approach in self.approaches(base) for config in self.task_configs()]
         return [Trial(approach, config) for approach, config in pairs if approach.works_with(config.shot)]
 
@@ -135,7 +135,7 @@ def main(arguments: Sequence[str]) -> int:
     """Check everything once, before workers are started; then compute the results."""
     command = parse(Evaluate, "evaluate", arguments)
     command.check()
-    command.task_configs()  # what is wrong with them is said before the base is read
+    command.task_configs()  # errors in them are reported before the base is read
     set_threads(command.run.threads)
     device = choose_device(command.run.device)
     base, began = load_base(command.base, str(device)), time.monotonic()
@@ -156,7 +156,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def tell(command: Evaluate, tested: Tested, results: Sequence[Result], seconds: float) -> None:
-    """The results, as they are asked for."""
+    """Print the results, and write them if requested."""
     if command.save_results and rank() == 0:
         write_arrays(command.save_results, "--save-results", result_arrays(tested, results))
     if command.json:

@@ -1,4 +1,4 @@
-"""What `implanting evaluate` tells: remarks, a table or rows of JSON, and arrays for other code."""
+"""The output of `implanting evaluate`: remarks, a table or rows of JSON, and arrays for other code."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ TOO_FEW_TO_DECIDE = "too few supports to hold some out and decide from them"
 
 @dataclass(frozen=True)
 class Tested:
-    """What is tested, and on what."""
+    """The base network and the images of a test."""
 
     base: BaseNetwork
     named: Path
@@ -88,7 +88,7 @@ def _in_pixels(size: Sequence[int]) -> str:
 
 
 def say_what_is_left_out(approaches: Sequence[Approach], configs: Sequence[TaskConfig]) -> None:
-    """Which shots are too few for a decision about implants, or for implants."""
+    """Report the shots that are too few for a method."""
     for approach in approaches:
         if few := [str(config.shot) for config in configs if not approach.works_with(config.shot)]:
             reason = TOO_FEW_TO_DECIDE if approach.decides else TOO_FEW_TO_ADAPT
@@ -133,7 +133,7 @@ def show(tested: Tested, results: Sequence[Result]) -> None:
 
 
 def _shots_of(methods: Mapping[str, Mapping[int, Result]]) -> list[int]:
-    """All shots that a method has a result for, in the order in which they were asked for."""
+    """All shots that a method has a result for, in the order of the command line."""
     fullest = max(methods.values(), key=len)
     return list(dict.fromkeys([*fullest, *(shot for results in methods.values() for shot in results)]))
 
@@ -154,7 +154,7 @@ def accuracy_rows(methods: Mapping[str, Mapping[int, Result]], gains: Mapping[st
 
 
 def caption(classes: Classes, config: TaskConfig) -> str:
-    """What the figures are."""
+    """The explanation below the table."""
     brackets = "query pooling; no supports" if classes == "base" else "support/query pooling"
     return f"accuracy in %, {mean_of(config.tasks)}, {config.queries} queries per class; in brackets, {brackets}"
 

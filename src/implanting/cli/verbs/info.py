@@ -22,7 +22,7 @@ from implanting.runtime import FORMAT, kind_of
 
 @dataclass(frozen=True)
 class Info:
-    """What a base network or a classifier is, and whether this machine can run it. Or all recipes, or all methods."""
+    """Describe a base network or a classifier, and whether this machine can run it; or all recipes; or all methods."""
 
     file: Annotated[Path | None, tyro.conf.Positional] = None
     """A classifier (`implanting fit`) or a base network (`implanting pretrain`, or efficientnet-lite0 or fc100)."""
@@ -63,7 +63,7 @@ def _show_methods(command: Info) -> None:
 
 
 def _show_classifier(command: Info, classifier: ImageClassifier) -> None:
-    """What a classifier is, and its base network."""
+    """Describe a classifier and its base network."""
     facts, base = _describe_classifier(classifier), classifier.base_
     if command.json:
         machine = trial(base).document()

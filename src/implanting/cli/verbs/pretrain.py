@@ -40,7 +40,7 @@ class Pretrain:
     """Stage 1: train a network on base classes with a cosine classifier, at every location (dense) or pooled.
 
     Or, by --method, as the systems that the paper compares with are trained. Writes the base network to --out, and
-    beside it a log (.jsonl) and the curves (.png). A run that was stopped or killed goes on with --resume.
+    next to it a log (.jsonl) and the curves (.png). A run that was stopped or killed goes on with --resume.
     `torchrun --nproc-per-node 2 -m implanting pretrain ...` trains in several processes.
     """
 
@@ -61,7 +61,7 @@ class Pretrain:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Parse, read the data, train, and tell what came out."""
+    """Parse, read the data, train, and report the result."""
     recipe, config = _recipe_from(arguments)
     missing: Any = tyro.MISSING
     command = parse(Pretrain, "pretrain", arguments, Pretrain(data=missing, out=missing, recipe=recipe, config=config))
@@ -106,7 +106,7 @@ def train(
     out: Output,
     device: torch.device,
 ) -> BaseNetwork:
-    """Stage 1 with a display, a log and the curves; a signal stops it, saved as it stands."""
+    """Stage 1 with a display, a log and the curves; a signal stops it after its current state is saved."""
     log = TrainingLog(out.path.with_suffix(".jsonl"))
     with _stop_on_signal() as stopped, TrainingDisplay() as display:
 
