@@ -385,11 +385,11 @@ class RivalConfig:
 
     logistic_strength: float = 3.0
     """logistic: the inverse of the penalty on the weights, as scikit-learn's C."""
-    cosine_steps: int = 100
+    cosine_steps: int = 30
     """baseline++: full-batch steps on the supports."""
-    cosine_learning_rate: float = 0.01
+    cosine_learning_rate: float = 3e-3
     """baseline++: learning rate of AdamW."""
-    block_steps: int = 20
+    block_steps: int = 10
     """last-block: full-batch steps on the leave-one-out subtasks of the supports."""
     block_learning_rate: float = 3e-4
     """last-block: learning rate of AdamW."""

@@ -38,13 +38,13 @@ def evaluate(
 
     Implants need two supports per class, or two views of each (`adapt_views`): otherwise prototypes answer, and the
     `method` of the result says so. With `classes="base"` queries are classified among all base classes by the learned
-    weights, on `base_images` that were not trained on (`image_set` may be None). With `"both"` they are classified among
-    the base classes and the novel classes of each task together; the rows and columns of `confusion` are the base
+    weights, on `base_images` that were not trained on (`image_set` may be None). With `"both"` they are classified
+    among the base classes and the novel classes of each task together; the rows and columns of `confusion` are the base
     classes, then the novel ones.
 
-    `method` names another method (`METHODS` lists them, `rivals` has their settings). A base that was trained by another
-    system is tested as that system answers, unless a method is named. Some methods need `trained_images`, images that
-    the base was trained on.
+    `method` names another method (`METHODS` lists them, `rivals` has their settings). A base that was trained by
+    another system is tested as that system answers, unless a method is named. Some methods need `trained_images`,
+    images that the base was trained on.
     """
     config = TaskConfig(way, shot, queries, tasks, seed)
     pooling = InferenceConfig(support_pooling, query_pooling, support_views)
