@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from implanting.base.base_network import BaseNetwork, weights
 from implanting.base.description import BaseDescription, build
@@ -50,7 +50,7 @@ def base_from_document(
     description = _read_description(document, path)
     network, classifier = build(description.config, len(description.class_names), description.image_size)
     load_weights(network, classifier, tensors, path)
-    return BaseNetwork.from_training(network, classifier, description)
+    return BaseNetwork.from_training(network, classifier, description, part("method", tensors))
 
 
 def load_base(path: str | Path, device: str = "cpu") -> BaseNetwork:
@@ -79,7 +79,7 @@ def _fc100_file() -> Path:
 def save_base(
     path: Path,
     network: Network,
-    classifier: CosineClassifier,
+    classifier: CosineClassifier | None,
     description: BaseDescription,
     further: Mapping[str, Tensor] | None = None,
 ) -> None:
@@ -102,10 +102,13 @@ def _read_description(document: Mapping[str, Any], path: Path | str) -> BaseDesc
 
 
 def load_weights(
-    network: Network, classifier: CosineClassifier, tensors: Mapping[str, Tensor], path: Path | str
+    network: Network, classifier: CosineClassifier | None, tensors: Mapping[str, Tensor], path: Path | str
 ) -> None:
     """The inverse of `weights`, in place; further tensors are left alone."""
-    for name, module in {"network": network, "classifier": classifier}.items():
+    modules: dict[str, nn.Module | None] = {"network": network, "classifier": classifier}
+    for name, module in modules.items():
+        if module is None:
+            continue
         try:
             module.load_state_dict(part(name, tensors))
         except RuntimeError as error:
