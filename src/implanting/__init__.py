@@ -11,20 +11,33 @@ from typing import TYPE_CHECKING, Any
 from implanting.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from implanting.advice import Confused as Confused
+    from implanting.advice import Copies as Copies
+    from implanting.advice import Examples as Examples
+    from implanting.advice import Findings as Findings
+    from implanting.advice import Mislabelled as Mislabelled
+    from implanting.advice import Suggestion as Suggestion
+    from implanting.advice import check as check
+    from implanting.advice import examples_of as examples_of
+    from implanting.advice import suggest as suggest
     from implanting.base import BaseDescription as BaseDescription
     from implanting.base import BaseNetwork as BaseNetwork
     from implanting.base import TrainingFacts as TrainingFacts
     from implanting.base import Validation as Validation
     from implanting.base import load_base as load_base
+    from implanting.baselines import METHODS as METHODS
     from implanting.classifier import Answer as Answer
+    from implanting.classifier import ImageClassifier as ImageClassifier
     from implanting.classifier.estimator import FewShotClassifier as FewShotClassifier
     from implanting.config import AugmentConfig as AugmentConfig
     from implanting.config import ClassifierConfig as ClassifierConfig
     from implanting.config import DataConfig as DataConfig
+    from implanting.config import EpisodeConfig as EpisodeConfig
     from implanting.config import ImplantConfig as ImplantConfig
     from implanting.config import InferenceConfig as InferenceConfig
     from implanting.config import NetworkConfig as NetworkConfig
     from implanting.config import PretrainConfig as PretrainConfig
+    from implanting.config import RivalConfig as RivalConfig
     from implanting.config import TaskConfig as TaskConfig
     from implanting.datasets import ImageSet as ImageSet
     from implanting.datasets import read_dataset as read_dataset
@@ -44,6 +57,7 @@ if TYPE_CHECKING:
     from implanting.evaluation import evaluate as evaluate
     from implanting.fewshot import Estimate as Estimate
     from implanting.fewshot import Result as Result
+    from implanting.fewshot import Share as Share
     from implanting.fewshot import with_tau_from as with_tau_from
     from implanting.heatmap import Explanation as Explanation
     from implanting.images import Failure as Failure
@@ -57,16 +71,18 @@ if TYPE_CHECKING:
     from implanting.runtime import Progress as Progress
 
 _NAMES = {
+    "advice": "Confused Copies Examples Findings Mislabelled Suggestion check examples_of suggest",
     "base": "BaseDescription BaseNetwork TrainingFacts Validation load_base",
-    "classifier": "Answer",
+    "baselines": "METHODS",
+    "classifier": "Answer ImageClassifier",
     "classifier.estimator": "FewShotClassifier",
-    "config": "AugmentConfig ClassifierConfig DataConfig ImplantConfig InferenceConfig NetworkConfig PretrainConfig "
-    "TaskConfig",
+    "config": "AugmentConfig ClassifierConfig DataConfig EpisodeConfig ImplantConfig InferenceConfig NetworkConfig "
+    "PretrainConfig RivalConfig TaskConfig",
     "datasets": "ImageSet read_dataset",
     "errors": "CannotRefuse CheckpointError ConfigError DataError DataWarning ExportError ImageError ImageTooSmall "
     "ImplantingError ImplantsKept MissingExtra SplitMissing UnsafePickle",
     "evaluation": "evaluate",
-    "fewshot": "Estimate Result with_tau_from",
+    "fewshot": "Estimate Result Share with_tau_from",
     "heatmap": "Explanation",
     "images": "Failure Normalisation Preprocessing read_folder",
     "networks": "ImplantedModule",

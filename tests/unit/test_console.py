@@ -1,8 +1,12 @@
-"""Progress where no terminal shows it, and tables."""
+"""Progress where no terminal shows it, tables, and names that would command a terminal or a spreadsheet."""
 
+import csv
+import io
 import time
 
-from implanting.console import print_table, show_progress
+import pytest
+
+from implanting.console import cell, plain, print_table, print_text, say, show_progress
 
 
 def test_progress_without_a_terminal_is_a_line_now_and_then(capsys, monkeypatch):
@@ -22,3 +26,30 @@ def test_a_title_is_not_cut_to_the_width_of_its_table(capsys, monkeypatch):
     title = "base.safetensors on FC100 val, 5-way tasks of its 20 classes"
     print_table(title, ["", "1-shot"], [["prototypes", "40.00"]])
     assert capsys.readouterr().out.splitlines()[0] == title
+
+
+RED = "\x1b[31mrose\x1b[0m"
+
+
+def test_control_characters_are_shown_and_not_obeyed():
+    assert plain(RED) == "\\x1b[31mrose\\x1b[0m"
+    assert plain("a\r\nb\x9b\u202e\x7f\udcff") == "a\\r\\nb\\x9b\\u202e\\x7f\\udcff"
+    kept = "h\u00eatre \u6a2b\u00a0\U0001f468\u200d\U0001f33e"
+    assert plain(kept) == kept
+
+
+@pytest.mark.parametrize("show", [say, print_text, lambda text: print_table(text, [text, "b"], [[text, "1"]], text)])
+def test_whatever_is_printed_shows_them(show, capsys):
+    show(f"first\n{RED}")
+    shown = "".join(capsys.readouterr())
+    assert "\x1b" not in shown
+    assert "first\n" in shown or "first " in shown
+    assert "\\x1b[31mrose" in shown
+
+
+def test_a_cell_is_no_formula():
+    for text in ("=1+1", "+cmd", "-2+3", "@SUM(A1)", "\t=1", "=cmd|' /C calc'!A0", "  =1"):
+        ((shown,),) = csv.reader(io.StringIO(cell(text)))
+        assert shown.startswith(("'", "\\t")), text
+    assert [cell(text) for text in ("-1", "+2.5", "1e-3", "oak", "a=b")] == ["-1", "+2.5", "1e-3", "oak", "a=b"]
+    assert cell("a\nb") == "a\\nb"

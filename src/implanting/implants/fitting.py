@@ -25,6 +25,7 @@ from implanting.dense_classification import (
     scaled_cosine,
 )
 from implanting.errors import ConfigError, DataError
+from implanting.fewshot import NEVER, deal
 from implanting.implants.activations import BaseMaps, PooledMaps, Supports
 from implanting.implants.adaptation import adapt
 from implanting.implants.stream import Implants, joined
@@ -33,9 +34,6 @@ from implanting.runtime import in_threads, shares
 
 FEWEST = 8
 """Number of tasks, or folds of tasks, adapted together if maps are large."""
-
-NEVER = -1
-"""The fold of an image that is never held out because its class has no other image."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +126,10 @@ def fitting_of(base: BaseNetwork, pooling: InferenceConfig, config: ImplantConfi
     if base.pooling == "flatten":
         raise ConfigError("implants need a base trained with dense, gap or gmp; this one was trained with flatten")
     if base.tail is None:
-        raise ConfigError(f"implants need a description of the last layers of {base.name}: give one as tail=...")
+        raise ConfigError(
+            f"implants need a description of the last layers, which {base.name} has none of: set `implants` False, "
+            "take a single network, or describe the layers of your own by tail=..."
+        )
     classify = prototype_classifier(base.pooling, base.tau, pooling)
     return Fitting(base.tail, classify, config, pooling.support_views)
 
@@ -140,20 +141,6 @@ class Scores:
     probabilities: Float[Tensor, "task image way"]
     cosines: Float[Tensor, "task image way"]
     """Cosines with each prototype, averaged over locations: the scale on which "none of these" is decided."""
-
-
-def assign_folds(labels: Int[Tensor, " image"], folds: int) -> Int[Tensor, " image"]:
-    """The fold in which each image is held out; the images of a class go to the folds in turn.
-
-    The only image of a class is never held out. No fold holds out a whole class, as there are at least two folds.
-    """
-    sizes = labels.bincount()
-    folds = min(folds, int(sizes.max()))
-    fold_of = torch.full_like(labels, NEVER)
-    for way, size in enumerate(sizes.tolist()):
-        if size > 1:
-            fold_of[labels == way] = torch.arange(size) % folds
-    return fold_of
 
 
 @dataclass(frozen=True)
@@ -207,7 +194,7 @@ def _cross_fit(
 
     `fit` makes classifiers from the kept images of some tasks, or returns None if there are too few.
     """
-    fold_of = assign_folds(supports.labels, folds)
+    fold_of = deal(supports.labels, folds)
     if int(fold_of.max()) == NEVER:
         raise DataError("cross-fitting needs a class with two images or more; every class has one: add images")
     scores = _no_scores_yet(supports)

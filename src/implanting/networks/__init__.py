@@ -4,28 +4,33 @@ A network is a torch module with a description of its implanted layers (`tail`).
 to `base`.
 """
 
-from implanting.networks.efficientnet import EfficientNetLite0, build_lite0, renamed
+from implanting.networks.efficientnet import LITE0, LITE2, EfficientNetLite, LiteVariant, build_lite, published_lite
 from implanting.networks.frozen import device_of, folded, packed
 from implanting.networks.own_module import ImplantedModule, ModuleNetwork
 from implanting.networks.phi import Embedding
 from implanting.networks.resnet12 import NETWORKS, Network, build_network
+from implanting.networks.side_by_side import SideBySide
 from implanting.networks.tail import Activation, ImplantedLayer, Sizes, Tail
 
 __all__ = [
+    "LITE0",
+    "LITE2",
     "NETWORKS",
     "Activation",
-    "EfficientNetLite0",
+    "EfficientNetLite",
     "Embedding",
     "ImplantedLayer",
     "ImplantedModule",
+    "LiteVariant",
     "ModuleNetwork",
     "Network",
+    "SideBySide",
     "Sizes",
     "Tail",
-    "build_lite0",
+    "build_lite",
     "build_network",
     "device_of",
     "folded",
     "packed",
-    "renamed",
+    "published_lite",
 ]

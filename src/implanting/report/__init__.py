@@ -2,6 +2,6 @@
 
 from implanting.report.contents import ScoreReport, Shown
 from implanting.report.page import write_report
-from implanting.report.scores import NONE, Score, Share, telling
+from implanting.report.scores import NONE, Score, telling
 
-__all__ = ["NONE", "Score", "ScoreReport", "Share", "Shown", "telling", "write_report"]
+__all__ = ["NONE", "Score", "ScoreReport", "Shown", "telling", "write_report"]

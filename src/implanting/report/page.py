@@ -5,9 +5,9 @@ from importlib.resources import files
 from pathlib import Path
 
 from implanting.errors import ConfigError
+from implanting.fewshot import Share
 from implanting.report.contents import ScoreReport
 from implanting.report.gallery import gallery
-from implanting.report.scores import Share
 from implanting.report.tables import confusion, per_class_table, settings_table
 
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"

@@ -14,7 +14,7 @@ from implanting.cli.verbs.reproduce_settings import Reproduce
 from implanting.cli.workers import launch
 from implanting.config import require
 from implanting.console import say
-from implanting.runtime import choose_device, process_group, set_threads, world_size
+from implanting.runtime import check_cores, choose_device, process_group, set_threads, world_size
 
 Plan = TypeVar("Plan")
 Made = TypeVar("Made")
@@ -24,6 +24,7 @@ def main(arguments: Sequence[str]) -> int:
     """Parse, then make the table or the figure."""
     command = parse(Reproduce, "reproduce", arguments)
     require(command.workers >= 1, "workers", command.workers, "1 or more")
+    check_cores("workers", command.workers)
     set_threads(command.run.threads)
     if command.what == "figure3":
         figure = reproduce_figure

