@@ -27,7 +27,8 @@ def main(trees: str, album: str) -> None:
             killed = actors_of(os.getpid())[0]
             os.kill(killed, signal.SIGKILL)
     read = ray.data.read_binary_files([f"{album}/000.png", f"{album}/bad.png"], include_paths=True)
-    print(json.dumps({"rows": rows, "killed": killed, "bytes": adapter.classify(read, trees, actors=1).take_all()}))
+    from_bytes = adapter.classify(read, trees, actors=1).take_all()
+    sys.stdout.write(json.dumps({"rows": rows, "killed": killed, "bytes": from_bytes}) + "\n")
     ray.shutdown()
 
 

@@ -85,6 +85,8 @@ class Answer:
     ranking: Ranking
     """The most probable classes with their probabilities."""
     open_set_score: float
+    seen: bool = False
+    """Whether the classifier was fitted to this very image."""
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,8 @@ VERBS = {
     "fit": "learn classes from a folder of photos, or change those of a saved classifier",
     "predict": "the class of each of many images",
     "score": "accuracy on labelled images, with a report",
+    "check": "what the photos say of themselves: wrong labels, copies, confusions, accuracy to expect",
+    "suggest": "which of many unlabelled photos to label next",
     "explain": "where an image looks like a class, as a heat map",
     "export": "a classifier as one ONNX file, which runs without PyTorch",
     "demo": "train and test on handwritten digits, in about three minutes",

@@ -21,10 +21,23 @@ def test_a_tie_is_most_uncertain():
     assert uncertainty(given) == pytest.approx([1.0, 0.15, 0.0])
 
 
-def test_of_two_alike_the_second_waits():
-    given = np.array([[0.5, 0.5], [0.51, 0.49], [0.6, 0.4], [0.99, 0.01]])
-    assert choose(given, unit(0, 1, 90, 180), 3) == [0, 2, 3]
-    assert choose(given, unit(0, 1, 90, 180), 99) == [0, 2, 3, 1]
+def test_one_of_each_group_is_chosen_and_the_least_certain_comes_first():
+    given = np.array([[0.5, 0.5], [0.51, 0.49], [0.6, 0.4], [0.61, 0.39], [0.7, 0.3], [0.71, 0.29]])
+    chosen = choose(given, unit(0, 1, 90, 91, 180, 181), 3)
+    assert [row // 2 for row in chosen] == [0, 1, 2]
+    assert choose(given, unit(0, 1, 90, 91, 180, 181), 3) == chosen
+
+
+def test_certain_photos_hardly_count():
+    given = np.array([[1.0, 0.0]] * 20 + [[0.5, 0.5]] * 4)
+    angles = [*np.linspace(0, 60, 20), 120, 121, 200, 201]
+    assert sorted(row // 2 for row in choose(given, unit(*angles), 2)) == [10, 11]
+
+
+def test_no_more_than_there_are_and_equal_ones_too():
+    given = np.full((5, 2), 0.5)
+    assert sorted(choose(given, unit(0, 0, 0, 0, 0), 99)) == [0, 1, 2, 3, 4]
+    assert len(set(choose(given, unit(0, 0, 0, 0, 0), 3))) == 3
 
 
 def test_suggestions_name_the_two_likeliest_classes_and_what_does_not_decode(base):
@@ -36,7 +49,7 @@ def test_suggestions_name_the_two_likeliest_classes_and_what_does_not_decode(bas
     places = [next(at for at, image in enumerate(images) if image is one.source) for one in suggested]
     assert len(set(places)) == 3
     given = classifier.predict_proba(IMAGES[ASKED])
-    assert places[0] == uncertainty(given).argmax()
+    assert uncertainty(given)[places[0]] == uncertainty(given)[places].max()
     best = np.sort(given[places[0]])[::-1][:2]
     assert [probability for _, probability in suggested[0].likeliest] == pytest.approx(best, abs=1e-5)
 
