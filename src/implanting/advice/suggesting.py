@@ -92,7 +92,7 @@ def _spread(
     count: int,
     generator: np.random.Generator,
 ) -> list[int]:
-    """Where clusters begin (k-means++): each at an image that is drawn by its weight and its distance from the others."""
+    """Where clusters begin (k-means++): each at an image drawn by its weight and its distance from the others."""
     taken = [int(generator.choice(len(vectors), p=weights / weights.sum()))]
     distance = 1 - vectors @ vectors[taken[0]]
     while len(taken) < count:
