@@ -7,7 +7,7 @@ thumbnails. Plain values go out: nothing is printed here, and no file of the use
 from implanting.advice.checking import Confused, Findings, Mislabelled, check
 from implanting.advice.copies import Copies, find_copies, thumbnails_of
 from implanting.advice.examples import Examples, examples_of
-from implanting.advice.suggesting import Suggestion, suggest
+from implanting.advice.suggesting import Suggestion, choose, suggest
 
 __all__ = [
     "Confused",
@@ -17,6 +17,7 @@ __all__ = [
     "Mislabelled",
     "Suggestion",
     "check",
+    "choose",
     "examples_of",
     "find_copies",
     "suggest",

@@ -32,6 +32,10 @@ EXAMPLES = {
   implanting explain trees.safetensors a.jpg --out a-heat.png
   implanting explain trees.safetensors a.jpg --label oak --finer 3 --out a-oak.png
   implanting explain trees.safetensors album/ --out heat-maps/       a picture per image""",
+    "serve": """\
+  implanting serve                                       opens the page in the browser
+  implanting serve --data projects/ --port 9000 --no-open
+  implanting serve --host 0.0.0.0 --token CHOOSEaLONGone  for other machines of the network""",
     "demo": """\
   implanting demo                       train and test on handwritten digits
   implanting demo --tasks 1000 --json   narrower intervals, and a document for programs""",
