@@ -30,7 +30,7 @@ class Suggestion:
     """A photo that is worth labelling, with the two likeliest classes and their probabilities."""
 
     source: ImageSource
-    likeliest: tuple[tuple[Any, float], tuple[Any, float]]
+    likeliest: tuple[tuple[Any, float], ...]
 
 
 def suggest(
@@ -54,11 +54,12 @@ def suggest(
     probabilities = torch.cat(given)
     best = probabilities.topk(2)
     names = learned.classes[best.indices.numpy()].tolist()
-    ranked = [
-        (tuple(zip(labels, values, strict=True))) for labels, values in zip(names, best.values.tolist(), strict=True)
-    ]
     chosen = choose(probabilities.numpy(), torch.cat(vectors).numpy(), count)
-    return [Suggestion(sources[indices[row]], ranked[row]) for row in chosen], failures
+    suggested = [
+        Suggestion(sources[indices[row]], tuple(zip(names[row], best.values[row].tolist(), strict=True)))
+        for row in chosen
+    ]
+    return suggested, failures
 
 
 def choose(

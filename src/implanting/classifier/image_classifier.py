@@ -114,7 +114,7 @@ class ImageClassifier:
         """Train anew on the examples kept, those that were added later among them."""
         self.check_fitted()
         if self.learned_.supports is None:
-            raise ConfigError("refit needs the examples, which were not kept: fit with keep_supports=True")
+            raise ConfigError("refit needs the examples, which were not kept: fit with `keep_supports`")
         images, labels = self.learned_.supports
         self._learn(self.base_, iter(images.split(BATCH)), self.classes_, labels)
         return self

@@ -182,7 +182,7 @@ def prepare_streams() -> None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 (open to the end)
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="implanting.spell")
-    warnings.formatwarning = lambda message, *_, **__: f"warning: {one_line(str(message))}\n"
+    warnings.formatwarning = lambda message, *_, **__: f"warning: {one_line(with_flags(str(message)))}\n"
     # An image that Pillow warns of is still below our limit, and above it we refuse it ourselves.
     warnings.filterwarnings("ignore", "Image size .* could be decompression bomb", RuntimeWarning)
 

@@ -16,7 +16,8 @@ def remarks_on_copies(found: LabelledImages) -> list[str]:
     """Copies of one image, but for those with equal bytes in two classes, which `found` has in its own remarks."""
     known = [set(group) for group in found.copies]
     _, labels = np.unique(found.labels, return_inverse=True)
-    across, within = [], []
+    across: list[str] = []
+    within: list[str] = []
     for group in find_copies(thumbnails_of(found.paths, show_progress), labels):
         paths = [found.paths[image] for image in group.images]
         if not any(set(paths) <= equal for equal in known):
