@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from implanting.base.description import BaseDescription
 from implanting.base.embedding import embed
-from implanting.config import DataConfig, Pooling
+from implanting.config import DataConfig, Pooling, TrainingMethod
 from implanting.dense_classification import CosineClassifier
 from implanting.errors import ConfigError
 from implanting.images import Preprocessing
@@ -79,6 +79,7 @@ class BaseNetwork:
         classifier: CosineClassifier | None = None,
         description: BaseDescription | None = None,
         usage: UsageDefaults | None = None,
+        method_tensors: Mapping[str, Tensor] | None = None,
     ) -> None:
         self.network = network.eval().requires_grad_(False)
         self.preprocessing = preprocessing
@@ -91,12 +92,18 @@ class BaseNetwork:
         """The description of its training; None for a network that this project did not train."""
         self.usage = usage or UsageDefaults()
         """How to use it where the user does not say."""
+        self.method_tensors: Mapping[str, Tensor] = dict(sorted((method_tensors or {}).items()))
+        """What the method that it was trained by learned beside the network (`baselines`)."""
         self._tau = tau
         self._quick: tuple[Embedding, Embedding] | None = None
 
     @classmethod
     def from_training(
-        cls, network: Network, classifier: CosineClassifier, description: BaseDescription
+        cls,
+        network: Network,
+        classifier: CosineClassifier | None,
+        description: BaseDescription,
+        method_tensors: Mapping[str, Tensor] | None = None,
     ) -> "BaseNetwork":
         """What stage 1 made."""
         return cls(
@@ -104,10 +111,11 @@ class BaseNetwork:
             description.preprocessing,
             name=description.name,
             pooling=description.config.pooling,
-            tau=classifier.tau.item(),
+            tau=1.0 if classifier is None else classifier.tau.item(),
             classifier=classifier,
             description=description,
             usage=_usage_of(description),
+            method_tensors=method_tensors,
         )
 
     @classmethod
@@ -168,6 +176,11 @@ class BaseNetwork:
         return self.classifier.class_weights if self.classifier else None
 
     @property
+    def method(self) -> TrainingMethod:
+        """How it was trained."""
+        return self.description.config.method if self.description else "cosine"
+
+    @property
     def data(self) -> DataConfig:
         """How the data that it was trained on was read and split; the defaults where that is not known."""
         return self.description.config.data if self.description else DataConfig()
@@ -197,6 +210,7 @@ class BaseNetwork:
         self.network.to(device)
         if self.classifier is not None:
             self.classifier.to(device)
+        self.method_tensors = {name: value.to(device) for name, value in self.method_tensors.items()}
         return self
 
     def __getstate__(self) -> dict[str, Any]:
@@ -241,7 +255,7 @@ class BaseNetwork:
             "parameters": f"{self.parameters:,}",
             "images": f"{width} x {height} px ({self.preprocessing.resizing})",
             "features": f"{self.network.dim} at {rows} x {columns} locations",
-            "trained with": f"{self.pooling} classification",
+            "trained with": f"{self.pooling} classification" if self.method == "cosine" else self.method,
             "tau": "none" if self._tau is None else f"{self._tau:.2f}",
             "base classes": classes,
             "implants": f"beside {len(self.tail.layers)} layers" if self.tail else "not described for this network",
@@ -251,7 +265,7 @@ class BaseNetwork:
     @property
     def tensors(self) -> dict[str, Tensor]:
         """The weights by the names they have in a file."""
-        return weights(self.network, self.classifier)
+        return weights(self.network, self.classifier) | prefixed("method", self.method_tensors)
 
     @cached_property
     def fingerprint(self) -> str:

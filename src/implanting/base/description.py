@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from implanting.base.training_facts import TrainingFacts
-from implanting.config import PretrainConfig, config_from_dict, retired_settings
+from implanting.config import CLASSIFYING, PretrainConfig, config_from_dict, retired_settings
 from implanting.dense_classification import CosineClassifier
 from implanting.images import Normalisation, Preprocessing
 from implanting.networks import Network, build_network
@@ -75,11 +75,13 @@ class BaseDescription:
         }
 
 
-def build(config: PretrainConfig, classes: int, image_size: tuple[int, int]) -> tuple[Network, CosineClassifier]:
-    """A network and its classifier with the initial weights of the configuration's seed."""
+def build(config: PretrainConfig, classes: int, image_size: tuple[int, int]) -> tuple[Network, CosineClassifier | None]:
+    """A network and, where it learns class weights, its classifier, with the initial weights of the seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         network = build_network(config.architecture)
         network.to(memory_format=torch.channels_last)  # type: ignore[call-overload] # torch's stubs lack it
+        if config.method not in CLASSIFYING:
+            return network, None
         classifier = CosineClassifier(classes, network.dim, config.pooling, config.tau, network.map_size(*image_size))
     return network, classifier

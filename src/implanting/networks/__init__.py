@@ -9,6 +9,7 @@ from implanting.networks.frozen import device_of, folded, packed
 from implanting.networks.own_module import ImplantedModule, ModuleNetwork
 from implanting.networks.phi import Embedding
 from implanting.networks.resnet12 import NETWORKS, Network, build_network
+from implanting.networks.side_by_side import SideBySide
 from implanting.networks.tail import Activation, ImplantedLayer, Sizes, Tail
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "LiteVariant",
     "ModuleNetwork",
     "Network",
+    "SideBySide",
     "Sizes",
     "Tail",
     "build_lite",

@@ -22,6 +22,7 @@ from implanting.runtime.checkpoint import (
     write_atomically,
     write_checkpoint,
 )
+from implanting.runtime.descent import AdamW
 from implanting.runtime.machine import check_cores, check_memory, free_memory
 from implanting.runtime.processes import from_rank_zero, group, process_group, share, synchronise, total, wait_for_all
 from implanting.runtime.reading import open_file
@@ -42,6 +43,7 @@ from implanting.runtime.work import (
 
 __all__ = [
     "FORMAT",
+    "AdamW",
     "Progress",
     "Shape",
     "Stream",

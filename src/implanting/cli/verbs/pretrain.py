@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import torch
 import tyro
@@ -16,7 +16,7 @@ import tyro
 from implanting.base import BaseDescription, BaseNetwork, TrainingFacts
 from implanting.cli.parsing import parse
 from implanting.cli.training_display import TrainingDisplay
-from implanting.config import PretrainConfig, RunConfig
+from implanting.config import PretrainConfig, RunConfig, TrainingMethod
 from implanting.console import print_json, print_table, say, show_progress
 from implanting.datasets import ImageSet, read_dataset
 from implanting.errors import ConfigError, SplitMissing
@@ -30,6 +30,7 @@ from implanting.pretraining import (
     TrainingLog,
     plot_training,
     pretrain,
+    with_method,
 )
 from implanting.runtime import choose_device, restarted, set_threads
 
@@ -38,8 +39,9 @@ from implanting.runtime import choose_device, restarted, set_threads
 class Pretrain:
     """Stage 1: train a network on base classes with a cosine classifier, at every location (dense) or pooled.
 
-    Writes the base network to --out, and beside it a log (.jsonl) and the curves (.png). A run that was stopped or
-    killed goes on with --resume. `torchrun --nproc-per-node 2 -m implanting pretrain ...` trains in several processes.
+    Or, by --method, as the systems that the paper compares with are trained. Writes the base network to --out, and
+    next to it a log (.jsonl) and the curves (.png). A run that was stopped or killed goes on with --resume.
+    `torchrun --nproc-per-node 2 -m implanting pretrain ...` trains in several processes.
     """
 
     data: Path
@@ -59,7 +61,7 @@ class Pretrain:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Parse, read the data, train, and tell what came out."""
+    """Parse, read the data, train, and report the result."""
     recipe, config = _recipe_from(arguments)
     missing: Any = tyro.MISSING
     command = parse(Pretrain, "pretrain", arguments, Pretrain(data=missing, out=missing, recipe=recipe, config=config))
@@ -75,18 +77,23 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _recipe_from(arguments: Sequence[str]) -> tuple[RecipeName, PretrainConfig]:
-    """The recipe named by `--recipe`, whose values become the defaults of the other flags.
+    """The recipe named by `--recipe`, changed as `--method` needs; its values become the defaults of the other flags.
 
     `--epochs` and `--iterations` replace each other, so one given on the command line drops the recipe's other one.
     """
     parser = argparse.ArgumentParser("implanting pretrain", add_help=False, allow_abbrev=False)
     parser.add_argument("--recipe", default="cpu")
+    parser.add_argument("--method", default="cosine")
+    parser.add_argument("--start")
     parser.add_argument("--epochs", type=float)
     parser.add_argument("--iterations", type=int)
     given, _ = parser.parse_known_args(list(arguments))
     if given.recipe not in RECIPES:
         raise ConfigError(f"--recipe {given.recipe} is unknown; there are: {', '.join(RECIPES)}")
-    config = RECIPES[given.recipe].config
+    if given.method not in get_args(TrainingMethod):
+        known = ", ".join(get_args(TrainingMethod))
+        raise ConfigError(f"--method {given.method} is unknown to training; there are: {known}")
+    config = with_method(RECIPES[given.recipe].config, given.method, given.start)
     if given.epochs is not None or given.iterations is not None:
         config = dataclasses.replace(config, epochs=given.epochs, iterations=given.iterations)
     return given.recipe, config
@@ -99,7 +106,7 @@ def train(
     out: Output,
     device: torch.device,
 ) -> BaseNetwork:
-    """Stage 1 with a display, a log and the curves; a signal stops it, saved as it stands."""
+    """Stage 1 with a display, a log and the curves; a signal stops it after its current state is saved."""
     log = TrainingLog(out.path.with_suffix(".jsonl"))
     with _stop_on_signal() as stopped, TrainingDisplay() as display:
 
