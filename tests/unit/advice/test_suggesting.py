@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 
 from implanting.advice import examples_of, suggest
 from implanting.advice.suggesting import choose, uncertainty
@@ -65,20 +64,23 @@ def test_nothing_to_suggest_from(base):
 
 
 def test_examples_are_answered_without_themselves(base):
-    """The twin: prototypes of the other examples alone."""
-    classifier = fitted(FewShotClassifier(base, implants=False, keep_supports=True))
+    """A wrong label is answered with the class that the image is of, which a fit to it would have learned."""
+    labels = NAMES.copy()
+    wrong = int(np.flatnonzero(labels[:16] == "oak")[0])
+    labels[wrong] = "ash"
+    classifier = fitted(FewShotClassifier(base, implants=False, keep_supports=True), labels)
     examples = examples_of(classifier)
     assert examples.classes == ("ash", "beech", "oak", "élm")
-    assert examples.names[0] == f"{NAMES[0]}, example 1"
-    learned = classifier.learned_
-    images, labels = learned.supports
-    vectors = torch.nn.functional.normalize(learned.base.embed(images).mean(1), dim=1)
-    for held_out in (0, 7):
-        kept = torch.arange(len(labels)) != held_out
-        means = torch.stack([vectors[kept & (labels == number)].mean(0) for number in range(4)])
-        cosines = torch.nn.functional.normalize(means, dim=1) @ vectors[held_out]
-        expected = learned.calibration.sharpen(torch.softmax(learned.classify.tau * cosines, 0)[None])[0]
-        assert examples.probabilities[held_out] == pytest.approx(expected.numpy(), abs=1e-5)
+    assert examples.names[0] == f"{labels[0]}, example 1"
+    assert examples.asked.all()
+    assert examples.classes[int(examples.probabilities[wrong].argmax())] == "oak"
+    assert np.allclose(examples.probabilities.sum(1), 1, atol=1e-5)
+
+
+def test_an_example_alone_in_its_class_has_no_answer(base):
+    keep = [0, 4, 1, 5, 2]
+    classifier = FewShotClassifier(base, implants=False, keep_supports=True).fit(IMAGES[keep], NAMES[keep])
+    assert examples_of(classifier).asked.tolist() == [True, True, True, True, False]
 
 
 def test_examples_that_were_not_kept(base):

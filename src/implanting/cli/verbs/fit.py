@@ -38,10 +38,10 @@ class Fit:
     With --from, take a saved classifier instead, and add or remove classes: only what is new is computed.
     """
 
+    out: Annotated[Path, tyro.conf.arg(metavar="FILE")]
+    """Where the classifier is written (.safetensors)."""
     photos: Annotated[Path | None, tyro.conf.Positional] = None
     """A folder with one sub-folder per class."""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="(required)")] = None
-    """Where the classifier is written (.safetensors)."""
     start: Annotated[Path | None, tyro.conf.arg(name="from", metavar="FILE")] = None
     """A saved classifier to change."""
     add: Annotated[tuple[str, ...], tyro.conf.arg(metavar="CLASS=IMAGES")] = ()
@@ -67,10 +67,6 @@ class Fit:
 def main(arguments: Sequence[str]) -> int:
     """Fit or change, then save: nothing is written unless all went well."""
     command = parse(Fit, "fit", arguments)
-    if command.out is None:
-        raise ConfigError(
-            "--out is missing: name the file that the classifier is written to, such as trees.safetensors"
-        )
     if command.photos is not None and (command.add or command.add_images or command.remove or command.refit):
         raise ConfigError("--add, --add-images, --remove and --refit change a saved classifier: name it with --from")
     check_destination(command.out)
