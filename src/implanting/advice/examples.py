@@ -63,15 +63,17 @@ def examples_of(classifier: ImageClassifier, names: Sequence[str] | None = None)
     )
 
 
+def unit_vectors(phi: Float[Tensor, "image location dim"]) -> Float[Tensor, "image dim"]:
+    """The root of the mean of phi, of unit length."""
+    pooled = phi.mean(1)
+    return F.normalize(pooled.sign() * pooled.abs().sqrt(), dim=1)
+
+
 def cross_fitted(
     base: BaseNetwork, images: UInt8[Tensor, "image height width 3"], labels: Int[Tensor, " image"]
 ) -> Float[Tensor, "image way"]:
-    """Probabilities of each image by logistic regression that was fitted without its fold; nan where it is alone.
-
-    The features are unit vectors of rooted means of phi.
-    """
-    pooled = torch.cat([base.embed(batch).cpu().mean(1) for batch in images.split(BATCH)])
-    vectors = F.normalize(pooled.sign() * pooled.abs().sqrt(), dim=1)
+    """Probabilities of each image by logistic regression that was fitted without its fold; nan where it is alone."""
+    vectors = torch.cat([unit_vectors(base.embed(batch).cpu()) for batch in images.split(BATCH)])
     scores = fit_head(vectors, vectors, labels, [vectors.shape[1]], [[1.0]], PENALTY).held_out
     asked = scores.isfinite().all(1)
     power = sharpness(scores[asked].double().log_softmax(1), labels[asked]) if asked.any() else 1.0

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 
+from implanting.advice.examples import unit_vectors
 from implanting.classifier import ImageClassifier
 from implanting.config import require
 from implanting.errors import DataError
@@ -46,7 +47,7 @@ def suggest(
     for batch in decode_batches(sources, learned.size, skip_bad=True, progress=progress, doing="looking at photos"):
         features = learned.features(batch.images)
         given.append(learned.probabilities(learned.cosines(features)))
-        vectors.append(torch.nn.functional.normalize(features.mean(1), dim=1))
+        vectors.append(unit_vectors(features))
         indices += batch.indices.tolist()
         failures += batch.failures
     if not indices:
