@@ -127,6 +127,7 @@ def test_evaluating_and_a_method_of_ones_own(folder: Path, base_file: Path) -> N
     write_fc100(data, images=42)
     shutil.copy(base_file, "base.safetensors")
     printed = [run(command) for command in commands_of("evaluate.md")]
+    assert commands_of("methods.md") == [commands_of("evaluate.md")[1]]
     assert ["gain" in text for text in printed] == [True, True, False, True]
     assert list(folder.glob("activations/*.npy"))
     pixels, network, difference = implanting(sys.executable, "-c", python_of("evaluate.md")).stdout.splitlines()

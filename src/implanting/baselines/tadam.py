@@ -93,9 +93,7 @@ def conditioned(network: Network, images: Images, films: Sequence[Film], tasks: 
         scale, shift = next(per_image)
         return scale * maps + shift
 
-    for block in network.blocks:
-        images = block.activations(images, film)[-1]
-    return images
+    return network.changed(images, film)
 
 
 class Tadam(nn.Module):

@@ -123,6 +123,12 @@ class Network(nn.Module):
     ) -> Float[Tensor, "image dim out_height out_width"]:
         return self.blocks[-1](self.before_last(x))
 
+    def changed(self, x: Float[Tensor, "image channel height width"], change: Change) -> Tensor:
+        """phi with `change` applied to the output of the batch norm of every convolution but the shortcuts, in turn."""
+        for block in self.blocks:
+            x = cast(ResidualBlock | PlainBlock, block).activations(x, change)[-1]
+        return x
+
     def before_last(self, x: Float[Tensor, "image channel height width"]) -> Tensor:
         """z, the map that the last block and its implants read."""
         for block in self.blocks[:-1]:

@@ -135,6 +135,10 @@ class Run:
             group["lr"] = schedule(self.config, (self.step + 0.5) / self.steps)
         self.optimizer.zero_grad()
         loss.backward()
+        for group in self.optimizer.param_groups:
+            for weight in group["params"]:
+                if weight.grad is None:  # in a step that leaves it alone; fused optimisers need all gradients or none
+                    weight.grad = torch.zeros_like(weight)
         self.optimizer.step()
         self.step += 1
 
