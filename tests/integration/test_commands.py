@@ -411,6 +411,7 @@ def test_bad_data_is_one_clear_line(
         (["--width", "0"], "--width"),
         (["--crop-padding", "40"], "--crop-padding"),
         (["--pooling", "flatten"], "--shrink-share to 0"),
+        (["--workers", "0"], "--workers is 0"),
         (["--hold-out", "24"], "holding out 24"),
         (["--device", "cuda:7"], "--device cuda:7"),
         (["--image-size", "8"], "8 x 8 px"),

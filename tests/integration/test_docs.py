@@ -11,7 +11,7 @@ from PIL import Image
 from torch import nn
 
 from commands import implanting, write_fc100
-from implanting import BaseNetwork, FewShotClassifier, Normalisation, Preprocessing, evaluate, read_dataset
+from implanting import BaseNetwork, FewShotClassifier, Normalisation, Preprocessing, evaluate, read_dataset, read_folder
 from implanting.datasets import read_class_lists
 from toy_photos import write_photos
 from toys import coloured
@@ -97,6 +97,28 @@ def test_the_python_on_own_images(folder: Path) -> None:
     classifier = FewShotClassifier.load("trees.safetensors")
     assert classifier.classes_.tolist() == ["ash", "birch", "elm", "oak"]
     assert classifier.predict(["elm-photos/7.jpg", "photos/labelled/oak/5.jpg"]).tolist() == ["elm", "oak"]
+
+
+def test_checking_and_suggesting(folder: Path) -> None:
+    write_photos(folder)
+    checked, fitted, suggested = (
+        implanting(sys.executable, "-m", *command).stdout for command in commands_of("check-and-suggest.md")
+    )
+    assert "accuracy to expect: 100.0 %" in checked
+    assert "accuracy to expect: 100.0 %" in fitted
+    assert "5 of 12 photos" in suggested
+    assert implanting(sys.executable, "-c", python_of("check-and-suggest.md")).stdout.startswith("100.0 % (")
+
+
+def test_very_many_images(folder: Path) -> None:
+    write_photos(folder)
+    shutil.copytree("photos/labelled/oak", "archive/oak")
+    shutil.copy("a.jpg", "archive/a.jpg")
+    Path("archive/damaged.jpg").write_bytes(b"no image")
+    FewShotClassifier("fc100", implants=False).fit(*read_folder("photos/support")).save("trees.safetensors")
+    whole, *parts = (implanting(sys.executable, "-m", *command).stdout for command in commands_of("bulk.md"))
+    assert whole.startswith("answers.csv: 6 images, 1 of them unreadable, ")
+    assert [part.split(",")[0] for part in parts] == [f"answers-{n}-of-2.csv: 3 images" for n in (1, 2)]
 
 
 def test_evaluating_and_a_method_of_ones_own(folder: Path, base_file: Path) -> None:

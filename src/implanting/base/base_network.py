@@ -17,7 +17,7 @@ from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
 from implanting.base.description import BaseDescription
-from implanting.base.embedding import embed
+from implanting.base.embedding import embed, map_readings, read
 from implanting.config import DataConfig, Pooling, TrainingMethod
 from implanting.dense_classification import CosineClassifier
 from implanting.errors import ConfigError
@@ -31,11 +31,31 @@ from implanting.networks import (
     device_of,
     folded,
     packed,
+    readings,
 )
 from implanting.runtime import Progress, prefixed, silent
 
 FEW_SHOTS = 3
 """With fewer supports per class, more views of each may help."""
+
+
+@dataclass(frozen=True)
+class HeadDefaults:
+    """How a head is trained on the readings of a base; the defaults are for networks of which nothing is known."""
+
+    reading_weights: tuple[tuple[float, ...], ...] = ((1.0,),)
+    """The weight of each reading. The first row is the rule; a task whose held-out supports are clearly better off with
+    another row takes that."""
+    penalty: float = 0.1
+    """On the squared length of class weights, half of it, against the sum of cross-entropies."""
+    few_shot_views: int = 1
+    """Views of each support that are averaged where supports are few."""
+    calibrations: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    """How sure a head of so many supports per class may be, for tasks whose supports cannot tell."""
+
+    def support_views(self, shots: int) -> int:
+        """Views of each support that are averaged, with so many supports per class."""
+        return self.few_shot_views if shots < FEW_SHOTS else 1
 
 
 @dataclass(frozen=True)
@@ -48,6 +68,7 @@ class UsageDefaults:
     """Views of each support that a prototype averages where supports are few."""
     calibrations: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     """How sure prototypes of so many supports per class may be."""
+    head: "HeadDefaults" = field(default_factory=lambda: HeadDefaults())
 
     def support_views(self, shots: int) -> int:
         """Views of each support that a prototype averages, with so many supports per class."""
@@ -231,6 +252,25 @@ class BaseNetwork:
         """phi of each image, on the network's device."""
         self.map_size(*images.shape[1:3])
         return embed(self.quick, self.preprocessing.normalisation, images, progress)
+
+    def read(
+        self, images: UInt8[Tensor, "image height width 3"], progress: Progress = silent
+    ) -> Float[Tensor, "image dim"]:
+        """The readings of each image, each of unit length, joined; in memory."""
+        self.map_size(*images.shape[1:3])
+        return read(self.quick, self.preprocessing.normalisation, images, progress)
+
+    def reading_maps(self, images: UInt8[Tensor, "image height width 3"]) -> Float[Tensor, "image dim rows columns"]:
+        """The share of each location in `read`: its mean over locations is what that gives."""
+        self.map_size(*images.shape[1:3])
+        return map_readings(self.quick, self.preprocessing.normalisation, images)
+
+    @cached_property
+    def reading_dims(self) -> tuple[int, ...]:
+        """How many numbers each reading has."""
+        black = torch.zeros(1, 3, *self.preprocessing.image_size, device=self.device)
+        with torch.inference_mode():
+            return tuple(reading.shape[1] for reading in readings(self.quick, black))
 
     @torch.no_grad()
     def activations(

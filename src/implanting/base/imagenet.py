@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from implanting.base.base_network import BaseNetwork, UsageDefaults
+from implanting.base.base_network import BaseNetwork, HeadDefaults, UsageDefaults
 from implanting.config import VIEWS, Pooling
 from implanting.errors import CheckpointError
 from implanting.images import Normalisation, Preprocessing
@@ -37,6 +37,9 @@ PIXELS = Normalisation((127 / 255,) * 3, (128 / 255,) * 3)
 
 POOLING: Pooling = "gap"
 """How they were trained, and better at test than dense queries on flowers (docs/lab-log.md)."""
+
+LAST_WEIGHTS, MIDDLE_WEIGHTS = (1.0, 1.0, 0.75), (2.25, 9.0, 36.0)
+"""Of the readings of the last layers, and those of the middle one among which a task may choose (docs/lab-log.md)."""
 
 
 @dataclass(frozen=True)
@@ -155,10 +158,24 @@ def _base_of(
     name: str, networks: Sequence[EfficientNetLite], preprocessing: Preprocessing, pooling: Pooling, tau: float
 ) -> BaseNetwork:
     """With what flowers showed of its use."""
-    usage = UsageDefaults(implants_from_shots=5, few_shot_views=VIEWS, calibrations=_calibrations(name))
+    usage = UsageDefaults(
+        implants_from_shots=5,
+        few_shot_views=VIEWS,
+        calibrations=_calibrations(name),
+        head=_head([network.class_weights is not None for network in networks]),
+    )
     usage = usage.for_scaled_tau(tau / IMAGENET_BASES[name].tau)
     network = networks[0] if len(networks) == 1 else SideBySide(networks)
     return BaseNetwork(network, preprocessing, name=name, pooling=pooling, tau=tau, usage=usage)
+
+
+def _head(with_classes: Sequence[bool]) -> HeadDefaults:
+    """Chosen on flowers, birds and drawn characters, for every member; a member without the weights of ImageNet's
+    classes has one reading less.
+    """
+    others = [LAST_WEIGHTS if known else LAST_WEIGHTS[:2] for known in with_classes]
+    rows = (tuple(weight for last in others for weight in (*last, middle)) for middle in MIDDLE_WEIGHTS)
+    return HeadDefaults(tuple(rows), few_shot_views=2)
 
 
 @cache

@@ -41,6 +41,10 @@ class RememberingBase(BaseNetwork):
         """phi of each image."""
         return self._remembered("embed", images, lambda new: [super(RememberingBase, self).embed(new, progress)])[0]
 
+    def read(self, images: Images, progress: Progress = silent) -> Float[Tensor, "image dim"]:
+        """The readings of each image."""
+        return self._remembered("read", images, lambda new: [super(RememberingBase, self).read(new, progress)])[0]
+
     def activations(
         self, images: Images
     ) -> tuple[list[Float[Tensor, "image _ _ _"]], Float[Tensor, "image dim out_rows out_columns"]]:

@@ -22,10 +22,16 @@ EXAMPLES = {
   implanting predict trees.safetensors album/ --sort-into sorted/ --min-probability 0.7""",
     "score": """\
   implanting score trees.safetensors labelled/           one sub-folder per class
-  implanting score trees.safetensors labelled/ --report trees.html""",
+  implanting score trees.safetensors labelled/ --report trees.html --answers trees.csv""",
+    "check": """\
+  implanting check photos/                               one sub-folder per class
+  implanting check trees.safetensors                     made with --keep-supports""",
+    "suggest": """\
+  implanting suggest trees.safetensors unlabelled/ --count 20""",
     "explain": """\
   implanting explain trees.safetensors a.jpg --out a-heat.png
-  implanting explain trees.safetensors a.jpg --label oak --finer 3 --out a-oak.png""",
+  implanting explain trees.safetensors a.jpg --label oak --finer 3 --out a-oak.png
+  implanting explain trees.safetensors album/ --out heat-maps/       a picture per image""",
     "serve": """\
   implanting serve                                       opens the page in the browser
   implanting serve --data projects/ --port 9000 --no-open

@@ -6,6 +6,7 @@ of several last layers, which there is none of: they are for single networks.
 """
 
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 from jaxtyping import Float
@@ -41,10 +42,21 @@ class SideBySide(nn.Module):
         """No map for implants to read, and phi."""
         return [], self(x)
 
+    def readings(self, x: Images) -> list[Float[Tensor, "image _"]]:
+        """Those of each member, one member after the other."""
+        return [reading for member in self._networks for reading in member.readings(x)]
+
+    def reading_maps(self, x: Images) -> list[Float[Tensor, "image _ rows columns"]]:
+        """Maps whose means over locations are the readings."""
+        return [maps for member in self._networks for maps in member.reading_maps(x)]
+
+    @property
+    def _networks(self) -> list[EfficientNetLite]:
+        return cast(list[EfficientNetLite], list(self.members))
+
     def map_size(self, height: int, width: int) -> tuple[int, int]:
         """The locations (rows, columns) that an image of this size gives, which are those of every member."""
-        first: EfficientNetLite = self.members[0]  # type: ignore[assignment] # a ModuleList holds modules of any kind
-        return first.map_size(height, width)
+        return self._networks[0].map_size(height, width)
 
 
 def of_unit_mean(maps: Images) -> Images:

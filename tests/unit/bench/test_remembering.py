@@ -14,6 +14,7 @@ def test_it_gives_what_the_base_gives(base: BaseNetwork):
     remembering = RememberingBase(base)
     for _ in range(2):
         torch.testing.assert_close(remembering.embed(images), base.embed(images))
+        torch.testing.assert_close(remembering.read(images), base.read(images))
         for found, expected in zip(encode(remembering, images)[0], encode(base, images)[0], strict=True):
             torch.testing.assert_close(found, expected)
     assert remembering.fingerprint == base.fingerprint

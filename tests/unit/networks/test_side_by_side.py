@@ -55,3 +55,11 @@ def test_what_it_offers(pair):
     assert pair.identity_text != pair.members[0].identity_text
     with pytest.raises(ImageTooSmall):
         pair.map_size(31, 64)
+
+
+def test_its_readings_are_those_of_each_member_in_turn(pair):
+    x = torch.randn(2, 3, 64, 64, generator=seeded())
+    expected = [reading for member in pair.members for reading in member.readings(x)]
+    for found, maps, reading in zip(pair.readings(x), pair.reading_maps(x), expected, strict=True):
+        torch.testing.assert_close(found, reading)
+        torch.testing.assert_close(maps.mean((2, 3)), reading, atol=1e-5, rtol=1e-4)

@@ -16,7 +16,8 @@ import tyro
 from implanting.base import BaseDescription, BaseNetwork, TrainingFacts
 from implanting.cli.parsing import parse
 from implanting.cli.training_display import TrainingDisplay
-from implanting.config import PretrainConfig, RunConfig, TrainingMethod
+from implanting.cli.workers import launch
+from implanting.config import PretrainConfig, RunConfig, TrainingMethod, require
 from implanting.console import print_json, print_table, say, show_progress
 from implanting.datasets import ImageSet, read_dataset
 from implanting.errors import ConfigError, SplitMissing
@@ -32,7 +33,7 @@ from implanting.pretraining import (
     pretrain,
     with_method,
 )
-from implanting.runtime import choose_device, restarted, set_threads
+from implanting.runtime import choose_device, restarted, set_threads, world_size
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Pretrain:
 
     Or, by --method, as the systems that the paper compares with are trained. Writes the base network to --out, and
     next to it a log (.jsonl) and the curves (.png). A run that was stopped or killed goes on with --resume.
-    `torchrun --nproc-per-node 2 -m implanting pretrain ...` trains in several processes.
+    --workers trains in several processes on this machine, `torchrun -m implanting pretrain` on several machines.
     """
 
     data: Path
@@ -54,6 +55,8 @@ class Pretrain:
     """Go on from what --out holds; start afresh where it holds nothing."""
     overwrite: bool = False
     """Replace what --out holds."""
+    workers: int = 1
+    """Processes on this machine that share each batch, with OMP_NUM_THREADS threads each, or one if that is not set."""
     json: bool = False
     """End with one JSON document on stdout."""
     config: PretrainConfig = field(default_factory=lambda: RECIPES["cpu"].config)
@@ -65,6 +68,9 @@ def main(arguments: Sequence[str]) -> int:
     recipe, config = _recipe_from(arguments)
     missing: Any = tyro.MISSING
     command = parse(Pretrain, "pretrain", arguments, Pretrain(data=missing, out=missing, recipe=recipe, config=config))
+    require(command.workers >= 1, "workers", command.workers, "1 or more")
+    if command.workers > 1 and world_size() == 1:
+        return launch(command.workers, "pretrain", arguments)
     # A worker that torchrun starts again goes on with what its run has written since, however that was begun.
     output = Output(command.out, command.resume or restarted(), command.overwrite and not restarted())
     set_threads(command.run.threads)
