@@ -391,7 +391,7 @@ class RivalConfig:
     """baseline++: learning rate of AdamW."""
     block_steps: int = 10
     """last-block: full-batch steps on the leave-one-out subtasks of the supports."""
-    block_learning_rate: float = 3e-4
+    block_learning_rate: float = 1e-4
     """last-block: learning rate of AdamW."""
     imprint_steps: int = 0
     """imprinted: steps of fine-tuning on base images and supports; 0 imprints only."""
