@@ -3,15 +3,37 @@
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from msgspec import Meta
 
-from implanting.base.training_facts import TrainingFacts
-from implanting.config import PretrainConfig, config_from_dict, retired_settings
+from implanting.base.training_facts import Count, TrainingFacts
+from implanting.config import LARGEST_SIDE, PretrainConfig, config_from_dict, retired_settings
 from implanting.dense_classification import CosineClassifier
 from implanting.images import Normalisation, Preprocessing
 from implanting.networks import Network, build_network
+from implanting.runtime import checked, prefixed
+
+Side = Annotated[int, Meta(ge=1, le=LARGEST_SIDE)]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The same as the document of a checkpoint has it: the settings of any version."""
+
+    config: dict[str, Any]
+    class_names: tuple[str, ...]
+    normalisation: Normalisation
+    image_size: tuple[Side, Side]
+    resizing: str
+    data_name: str
+    data_fingerprint: str
+    held_out: tuple[Count, ...]
+    code_version: str
+    training: TrainingFacts
+    teacher_fingerprint: str | None = None
+    retired: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -53,16 +75,11 @@ class BaseDescription:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> "BaseDescription":
-        """The inverse of `document`."""
-        noted = {"teacher_fingerprint": None, "retired": {}, **document}  # which earlier versions did not note
-        values = {field.name: noted[field.name] for field in dataclasses.fields(cls)}
-        values["retired"] = {**values["retired"], **retired_settings(values["config"])}
-        values["config"] = config_from_dict(PretrainConfig, values["config"])
-        values["normalisation"] = Normalisation(**{key: tuple(value) for key, value in values["normalisation"].items()})
-        for name in ("class_names", "image_size", "held_out"):
-            values[name] = tuple(values[name])
-        _height, _width = values["image_size"]
-        return cls(**values | {"training": TrainingFacts.from_document(values["training"])})
+        """The inverse of `document`, checked as a whole."""
+        stored = checked(document, Stored)
+        noted = {**stored.retired, **retired_settings(stored.config)}
+        values = {name: value for name, value in vars(stored).items() if name != "retired"}
+        return cls(**values | {"config": config_from_dict(PretrainConfig, stored.config), "retired": noted})
 
     def summary(self) -> dict[str, str]:
         """Of the training, what people want to know first."""
@@ -73,6 +90,14 @@ class BaseDescription:
             "held out": f"{len(self.held_out)} images",
             "training": f"{state}, {training.seconds / 60:.1f} min on {training.device}",
         }
+
+
+def shapes(config: PretrainConfig, classes: int, image_size: tuple[int, int]) -> dict[str, torch.Size]:
+    """The shape of each tensor of such a network and its classifier, by its name in a file; nothing is allocated."""
+    with torch.device("meta"):
+        network, classifier = build(config, classes, image_size)
+    named = prefixed("network", network.state_dict()) | prefixed("classifier", classifier.state_dict())
+    return {name: tensor.shape for name, tensor in named.items()}
 
 
 def build(config: PretrainConfig, classes: int, image_size: tuple[int, int]) -> tuple[Network, CosineClassifier]:

@@ -12,17 +12,19 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from msgspec import Meta
 from torch import Tensor
 
 from implanting.base.base_network import BaseNetwork, UsageDefaults
+from implanting.base.description import Side
 from implanting.config import VIEWS, Pooling
 from implanting.errors import CheckpointError
 from implanting.images import Normalisation, Preprocessing
 from implanting.networks import LITE0, LITE2, EfficientNetLite, LiteVariant, build_lite, published_lite
-from implanting.runtime import part
+from implanting.runtime import checked, part
 
 BUNDLED = Path(__file__).parent / "weights"
 """What comes with this package."""
@@ -118,6 +120,17 @@ def imagenet_document(base: BaseNetwork) -> dict[str, Any]:
     return {"origin": base.name, **facts, **dataclasses.asdict(base.preprocessing)}
 
 
+@dataclass(frozen=True)
+class Stored:
+    """What `imagenet_document` gives, as it is checked when it is read."""
+
+    tau: Annotated[float, Meta(gt=0)]
+    pooling: Pooling
+    image_size: tuple[Side, Side]
+    normalisation: Normalisation
+    resizing: str
+
+
 def imagenet_from_document(document: Mapping[str, Any], tensors: Mapping[str, Tensor], path: str | Path) -> BaseNetwork:
     """The inverse of `imagenet_document`; `path` names the file in errors."""
     published = PUBLISHED[document["origin"]]
@@ -128,10 +141,9 @@ def imagenet_from_document(document: Mapping[str, Any], tensors: Mapping[str, Te
         )
     try:
         network = build_lite(part("network", tensors), published.variant)
-        height, width = document["image_size"]
-        mean, std = (tuple(document["normalisation"][name]) for name in ("mean", "std"))
-        preprocessing = Preprocessing((height, width), Normalisation(mean, std), document["resizing"])
-        return _base_of(published, network, preprocessing, document["pooling"], float(document["tau"]))
+        stored = checked(document, Stored)
+        preprocessing = Preprocessing(stored.image_size, stored.normalisation, stored.resizing)
+        return _base_of(published, network, preprocessing, stored.pooling, stored.tau)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:100]
         raise CheckpointError(

@@ -1,7 +1,7 @@
 """How well images were classified: counts with intervals, what is confused with what, and one HTML file to look at."""
 
 from implanting.report.contents import ScoreReport, Shown
-from implanting.report.page import write_report
+from implanting.report.page import is_report, write_report
 from implanting.report.scores import NONE, Score, Share, telling
 
-__all__ = ["NONE", "Score", "ScoreReport", "Share", "Shown", "telling", "write_report"]
+__all__ = ["NONE", "Score", "ScoreReport", "Share", "Shown", "is_report", "telling", "write_report"]

@@ -31,6 +31,7 @@ from implanting.runtime import (
     check_cores,
     check_destination,
     choose_device,
+    holds,
     process_group,
     rank,
     set_threads,
@@ -75,6 +76,8 @@ class Evaluate:
     """Write the tasks to this file (.npz), for other people's code."""
     save_results: Path | None = None
     """Write the accuracy of every task and the confusion of classes to this file (.npz)."""
+    overwrite: bool = False
+    """Let --save-tasks and --save-results replace files of another kind."""
     json: bool = False
     """End with one JSON document on stdout, which also has the accuracy of each class."""
     pooling: InferenceConfig = field(default_factory=InferenceConfig)
@@ -86,8 +89,13 @@ class Evaluate:
         require(self.workers >= 1, "workers", self.workers, "1 or more")
         check_cores("workers", self.workers)
         require(len(self.shot) >= 1, "shot", "empty", "one number or more")
-        if self.save_results:
-            check_destination(self.save_results, "save_results", ".npz")
+        for setting, path, array in (
+            ("save_tasks", self.save_tasks, b"labels.npy"),
+            ("save_results", self.save_results, b"per_task.npy"),
+        ):
+            if path:
+                replaces, inputs = holds(array), (self.base, self.data)
+                check_destination(path, setting, ".npz", replaces=replaces, inputs=inputs, overwrite=self.overwrite)
 
     def approaches(self) -> list[Approach]:
         """Prototypes of the images, of their views where these are averaged, implants, and implants where they help."""
@@ -121,7 +129,7 @@ def main(arguments: Sequence[str]) -> int:
     tested = Tested(base, command.base, _read_images(command, base), command.classes)
     comparison = compare(base, tested.images, trials, half=command.half, cache=command.cache, progress=show_progress)
     if command.save_tasks and rank() == 0:
-        write_arrays(command.save_tasks, "--save-tasks", task_arrays(tested, command.task_configs()))
+        write_arrays(command.save_tasks, task_arrays(tested, command.task_configs()))
     if command.workers > 1 and world_size() == 1:
         del tested, comparison  # made so that one process says what is wrong; each worker makes its own
         return launch(command.workers, "evaluate", arguments)
@@ -135,12 +143,12 @@ def main(arguments: Sequence[str]) -> int:
 
 def tell(command: Evaluate, tested: Tested, results: Sequence[Result], seconds: float) -> None:
     """The results, as they are asked for."""
-    if command.save_results and rank() == 0:
-        write_arrays(command.save_results, "--save-results", result_arrays(tested, results))
     if command.json:
         print_json(dataclasses.asdict(command), seconds, rows_of(tested, results), images=tested.described())
     else:
         show(tested, results)
+    if command.save_results and rank() == 0:  # last, so that a full disk costs no results
+        write_arrays(command.save_results, result_arrays(tested, results))
 
 
 def _read_images(command: Evaluate, base: BaseNetwork) -> TaskImages:

@@ -12,7 +12,7 @@ from implanting.cli.parsing import parse
 from implanting.config import RunConfig, require
 from implanting.console import print_text
 from implanting.heatmap import MapKind, picture_format
-from implanting.runtime import set_threads
+from implanting.runtime import check_destination, is_our_picture, set_threads
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,8 @@ class Explain:
     """similarity: the cosine of each location with the class. softmax: its probability among the classes."""
     finer: int = 1
     """Run the network at so many times its size: more locations, on an image larger than it was trained for."""
+    overwrite: bool = False
+    """Let --out replace a picture that this command has not drawn."""
     base: str | None = None
     """The base network of a slim classifier, where it is not found by name."""
     run: RunConfig = field(default_factory=RunConfig)
@@ -44,6 +46,8 @@ def main(arguments: Sequence[str]) -> int:
     require(command.top >= 1, "top", command.top, "1 or more")
     require(command.finer >= 1, "finer", command.finer, "1 or more")
     picture_format(command.out)
+    ending, inputs = command.out.suffix.lower(), (command.file, command.image)
+    check_destination(command.out, "out", ending, replaces=is_our_picture, inputs=inputs, overwrite=command.overwrite)
     set_threads(command.run.threads)
     classifier = ImageClassifier.load(command.file, base=command.base, device=command.run.device)
     label = None if command.label is None else from_text(command.label, classifier.classes_)

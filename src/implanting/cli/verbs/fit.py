@@ -10,13 +10,13 @@ from typing import Annotated
 
 import tyro
 
-from implanting.classifier import ImageClassifier, from_text
+from implanting.classifier import KIND, ImageClassifier, from_text
 from implanting.cli.parsing import parse
 from implanting.config import ClassifierConfig, RunConfig
 from implanting.console import print_document, print_table, say, show_progress
 from implanting.errors import ConfigError, ImplantsKept
 from implanting.images import find_images, inspect_folder, undecodable
-from implanting.runtime import check_destination, set_threads
+from implanting.runtime import check_destination, kind_of, set_threads
 from implanting.version import __version__
 
 SHOWN = 30
@@ -50,6 +50,8 @@ class Fit:
     """Leave out images that do not decode, and say which."""
     seed: int = 0
     """Fixes the initial weights of implants."""
+    overwrite: bool = False
+    """Let --out replace the classifier of --from, or a file that is none."""
     json: bool = False
     """End with one JSON document on stdout."""
     classifier: ClassifierConfig = field(default_factory=ClassifierConfig)
@@ -65,7 +67,12 @@ def main(arguments: Sequence[str]) -> int:
         )
     if command.photos is not None and (command.add or command.add_images or command.remove or command.refit):
         raise ConfigError("--add, --add-images, --remove and --refit change a saved classifier: name it with --from")
-    check_destination(command.out)
+    check_destination(
+        command.out,
+        replaces=lambda path: kind_of(path) == KIND,
+        inputs=(command.start, Path(command.classifier.base)),
+        overwrite=command.overwrite,
+    )
     set_threads(command.run.threads)
     began = time.monotonic()
     classifier = learned(command)

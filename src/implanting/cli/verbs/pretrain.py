@@ -79,11 +79,14 @@ def _recipe_from(arguments: Sequence[str]) -> tuple[RecipeName, PretrainConfig]:
 
     `--epochs` and `--iterations` replace each other, so one given on the command line drops the recipe's other one.
     """
-    parser = argparse.ArgumentParser("implanting pretrain", add_help=False, allow_abbrev=False)
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("--recipe", default="cpu")
     parser.add_argument("--epochs", type=float)
     parser.add_argument("--iterations", type=int)
-    given, _ = parser.parse_known_args(list(arguments))
+    try:
+        given, _ = parser.parse_known_args(list(arguments))
+    except argparse.ArgumentError as fault:
+        raise ConfigError(f"{fault}; `implanting pretrain --help` lists all options") from None
     if given.recipe not in RECIPES:
         raise ConfigError(f"--recipe {given.recipe} is unknown; there are: {', '.join(RECIPES)}")
     config = RECIPES[given.recipe].config

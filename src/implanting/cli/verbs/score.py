@@ -16,8 +16,8 @@ from implanting.config import RunConfig, require
 from implanting.console import print_document, print_table, say, show_progress
 from implanting.errors import ConfigError
 from implanting.images import inspect_folder
-from implanting.report import NONE, Score, ScoreReport, Share, Shown, telling, write_report
-from implanting.runtime import set_threads
+from implanting.report import NONE, Score, ScoreReport, Share, Shown, is_report, telling, write_report
+from implanting.runtime import check_destination, set_threads
 from implanting.version import __version__
 
 CONFUSIONS = 5
@@ -42,6 +42,8 @@ class ScoreCommand:
     """Right and wrong answers that the report shows, at most so many of each."""
     skip_bad: bool = False
     """Leave out images that do not decode, and say which."""
+    overwrite: bool = False
+    """Let --report replace a page that this command has not written."""
     json: bool = False
     """End with one JSON document on stdout."""
     base: str | None = None
@@ -53,8 +55,11 @@ def main(arguments: Sequence[str]) -> int:
     """Classify all images, count, and show."""
     command = parse(ScoreCommand, "score", arguments)
     require(command.shown >= 0, "shown", command.shown, "0 or more")
-    if command.report is not None and command.report.suffix.lower() not in (".html", ".htm"):
-        raise ConfigError(f"--report {command.report}: the name of a report ends in .html")
+    if command.report is not None:
+        endings, inputs = (".html", ".htm"), (command.file,)
+        check_destination(
+            command.report, "report", endings, replaces=is_report, inputs=inputs, overwrite=command.overwrite
+        )
     set_threads(command.run.threads)
     began = time.monotonic()
     classifier = ImageClassifier.load(command.file, base=command.base, device=command.run.device)
@@ -64,9 +69,9 @@ def main(arguments: Sequence[str]) -> int:
     labels = [from_text(label, classifier.classes_) for label in found.labels]
     answers, _ = classifier.answers(found.paths, progress=show_progress)
     score = _score_of(classifier, labels, answers)
-    if command.report is not None:
-        write_report(_report_of(command, classifier, score, labels, answers), command.report)
     show(command, score, time.monotonic() - began)
+    if command.report is not None:  # last, so that a full disk costs no results
+        write_report(_report_of(command, classifier, score, labels, answers), command.report)
     return 0
 
 
