@@ -5,20 +5,25 @@ VENV := .venv
 BIN := $(VENV)/bin
 SECONDS ?= 3600
 SEED ?= 0
-BENCHES := pretrain adapt evaluate inference classifier
+BENCHES := pretrain adapt evaluate inference classifier serve
 
-.PHONY: demo test check format docs bench fuzz clean
+.PHONY: demo test check browser format docs bench fuzz clean
 
 demo: $(VENV)/installed
 	$(BIN)/implanting demo
 
-test: check
+test: check browser
 	$(BIN)/pytest -n 2 --dist worksteal
 
 check: $(VENV)/installed-dev  ## formatting, lint and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+browser:  ## chromium, which the tests of the page drive; installed where that is possible
+	@command -v chromium > /dev/null || { test "$$(id -u)" = 0 && command -v apt-get > /dev/null && apt-get update -qq \
+	&& apt-get install -y -qq chromium fonts-dejavu-core > /dev/null; } \
+	|| echo "chromium is missing, so the tests of the page are left out: install it (Debian: apt-get install chromium)"
 
 format: $(VENV)/installed-dev
 	$(BIN)/ruff format .
@@ -40,7 +45,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/installed: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable .
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[serve]'
 	touch $@
 
 $(VENV)/installed-dev: $(VENV)/bin/python pyproject.toml constraints.txt

@@ -1,7 +1,7 @@
 """Few-shot image classification by dense classification and implanting (Lifchitz et al., CVPR 2019).
 
-The public names are imported when they are first used, so that `import implanting` is quick and the command line can
-set up the threads before PyTorch is loaded. They are listed twice: as data for Python, as imports for type checkers and
+The public names are imported on first use, so that `import implanting` is fast and the command line can set the number
+of threads before PyTorch is loaded. They are listed twice: as data for Python, and as imports for type checkers and
 editors, which do not run `__getattr__`. A test keeps the two lists equal.
 """
 
@@ -11,12 +11,22 @@ from typing import TYPE_CHECKING, Any
 from implanting.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from implanting.advice import Confused as Confused
+    from implanting.advice import Copies as Copies
+    from implanting.advice import Examples as Examples
+    from implanting.advice import Findings as Findings
+    from implanting.advice import Mislabelled as Mislabelled
+    from implanting.advice import Suggestion as Suggestion
+    from implanting.advice import check as check
+    from implanting.advice import examples_of as examples_of
+    from implanting.advice import suggest as suggest
     from implanting.base import BaseDescription as BaseDescription
     from implanting.base import BaseNetwork as BaseNetwork
     from implanting.base import TrainingFacts as TrainingFacts
     from implanting.base import Validation as Validation
     from implanting.base import load_base as load_base
     from implanting.classifier import Answer as Answer
+    from implanting.classifier import ImageClassifier as ImageClassifier
     from implanting.classifier.estimator import FewShotClassifier as FewShotClassifier
     from implanting.config import AugmentConfig as AugmentConfig
     from implanting.config import ClassifierConfig as ClassifierConfig
@@ -44,6 +54,7 @@ if TYPE_CHECKING:
     from implanting.evaluation import evaluate as evaluate
     from implanting.fewshot import Estimate as Estimate
     from implanting.fewshot import Result as Result
+    from implanting.fewshot import Share as Share
     from implanting.fewshot import with_tau_from as with_tau_from
     from implanting.heatmap import Explanation as Explanation
     from implanting.images import Failure as Failure
@@ -57,8 +68,9 @@ if TYPE_CHECKING:
     from implanting.runtime import Progress as Progress
 
 _NAMES = {
+    "advice": "Confused Copies Examples Findings Mislabelled Suggestion check examples_of suggest",
     "base": "BaseDescription BaseNetwork TrainingFacts Validation load_base",
-    "classifier": "Answer",
+    "classifier": "Answer ImageClassifier",
     "classifier.estimator": "FewShotClassifier",
     "config": "AugmentConfig ClassifierConfig DataConfig ImplantConfig InferenceConfig NetworkConfig PretrainConfig "
     "TaskConfig",
@@ -66,7 +78,7 @@ _NAMES = {
     "errors": "CannotRefuse CheckpointError ConfigError DataError DataWarning ExportError ImageError ImageTooSmall "
     "ImplantingError ImplantsKept MissingExtra SplitMissing UnsafePickle",
     "evaluation": "evaluate",
-    "fewshot": "Estimate Result with_tau_from",
+    "fewshot": "Estimate Result Share with_tau_from",
     "heatmap": "Explanation",
     "images": "Failure Normalisation Preprocessing read_folder",
     "networks": "ImplantedModule",
@@ -77,7 +89,7 @@ _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()
 
 __all__ = ["__version__", *_HOMES]
 
-if not TYPE_CHECKING:  # else a type checker would take every name for one of ours
+if not TYPE_CHECKING:  # otherwise a type checker would accept any name
 
     def __getattr__(name: str) -> Any:
         if name not in _HOMES:

@@ -48,6 +48,7 @@ VERBS = {
     "score": "accuracy on labelled images, with a report",
     "explain": "where an image looks like a class, as a heat map",
     "export": "a classifier as one ONNX file, which runs without PyTorch",
+    "serve": "a page to make classifiers by dropping photos, and an HTTP API",
     "demo": "train and test on handwritten digits, in about three minutes",
     "pretrain": "stage 1: train a base network on base classes",
     "evaluate": "few-shot accuracy of a base network on novel classes",

@@ -21,13 +21,19 @@ EXAMPLES = {
     "predict": """\
   implanting predict trees.safetensors a.jpg b.jpg       files, folders, or patterns in quotes
   implanting predict trees.safetensors album/ --top 3 --csv
-  find . -name '*.jpg' -print0 | implanting predict trees.safetensors - --json --skip-bad""",
+  find . -name '*.jpg' -print0 | implanting predict trees.safetensors - --jsonl
+  implanting predict trees.safetensors archive/ --out answers.parquet --shard 1/8
+  implanting predict trees.safetensors album/ --sort-into sorted/ --min-probability 0.7""",
     "score": """\
   implanting score trees.safetensors labelled/           one sub-folder per class
   implanting score trees.safetensors labelled/ --report trees.html""",
     "explain": """\
   implanting explain trees.safetensors a.jpg --out a-heat.png
   implanting explain trees.safetensors a.jpg --label oak --finer 3 --out a-oak.png""",
+    "serve": """\
+  implanting serve                                       opens the page in the browser
+  implanting serve --data projects/ --port 9000 --no-open
+  implanting serve --host 0.0.0.0 --token CHOOSEaLONGone  for other machines of the network""",
     "demo": """\
   implanting demo                       train and test on handwritten digits
   implanting demo --tasks 1000 --json   narrower intervals, and a document for programs""",

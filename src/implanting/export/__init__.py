@@ -3,6 +3,7 @@
 from implanting.export.onnx_file import (
     EXPORTER,
     RUNTIME,
+    TOLERANCE,
     Agreement,
     check,
     installed,
@@ -16,6 +17,7 @@ from implanting.export.onnx_file import (
 __all__ = [
     "EXPORTER",
     "RUNTIME",
+    "TOLERANCE",
     "Agreement",
     "check",
     "installed",

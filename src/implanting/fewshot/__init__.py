@@ -11,7 +11,7 @@ from implanting.fewshot.gathering import vectors_are_smaller
 from implanting.fewshot.logistic_regression import fit_dual, logistic_regression
 from implanting.fewshot.loop import Counts, chunks_of, evaluate_tasks, room_for
 from implanting.fewshot.method import Method, Queries, counted, in_views, named
-from implanting.fewshot.results import Estimate, Result, mean_of
+from implanting.fewshot.results import Estimate, Result, Share, mean_of
 from implanting.fewshot.tasks import Tasks, arrays_of, draw_queries, draw_tasks
 from implanting.fewshot.tau import with_tau_from
 
@@ -25,6 +25,7 @@ __all__ = [
     "PrototypeMethod",
     "Queries",
     "Result",
+    "Share",
     "Tasks",
     "arrays_of",
     "base_class_method",

@@ -7,13 +7,46 @@ how another training run would do. Methods compared on the same tasks differ by 
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from implanting.config import TaskConfig
 from implanting.errors import ConfigError
+
+Z = 1.959964
+"""The normal quantile of a two-sided 95 % interval."""
+
+
+class Share(NamedTuple):
+    """Right answers among all, with Wilson's 95 % interval for a proportion.
+
+    The interval says how far the share of right answers may lie among other images like these, for the same classifier.
+    It says nothing of a classifier that is fitted to other supports.
+    """
+
+    right: int
+    total: int
+
+    @property
+    def mean(self) -> float:
+        """The share, a fraction; nan of nothing."""
+        return self.right / self.total if self.total else math.nan
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Wilson's score interval: within 0 and 1, and sensible for few images and for shares near the ends."""
+        if not self.total:
+            return 0.0, 1.0
+        total, mean, square = self.total, self.mean, Z**2
+        centre = (mean + square / (2 * total)) / (1 + square / total)
+        half = Z / (1 + square / total) * math.sqrt(mean * (1 - mean) / total + square / (4 * total**2))
+        return min(mean, max(0.0, centre - half)), max(mean, min(1.0, centre + half))  # exact at the ends
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        return f"{100 * self.mean:.1f} % ({100 * low:.1f} to {100 * high:.1f}, {self.total} images)"
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,11 @@
 
 The choices made: the number of pixels is checked before they are decoded; of an animation the first frame counts; the
 camera's orientation (EXIF) is applied; a JPEG far larger than needed is decoded at a fraction of its size, which
-Pillow calls draft mode. Transparency lies on white; 16-bit grey is scaled to 8 bits, not clipped; 32-bit and
-floating-point grey, whose files do not say which number is white, are scaled by the first of 1 (floating point only),
-255 and 65535 that no pixel exceeds, and where there is none, from their darkest to their brightest pixel.
+Pillow calls draft mode. Transparency lies on white. Grey of 16 and 32 bits is scaled to 8 bits, not clipped: files do
+not say which number is white, and cameras put 10, 12 or 14 bits into 16, so it is the largest number of the fewest such
+bits that no pixel exceeds (of 16 bits, a `DataWarning` says so). Floating-point grey is scaled by the first of 1, 255
+and 65535 that no pixel exceeds. Where there is none, the darkest pixel is black and the brightest white. HEIC is read
+where `pillow-heif` is installed, which is the extra `[heic]`.
 
 Files come from anywhere. Only formats that Pillow decodes by itself are opened: for others, such as PostScript, it
 would start another program. Large images are decoded one at a time, and only where there is memory for them.
@@ -14,8 +16,10 @@ import io
 import os
 import re
 import threading
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +28,7 @@ from jaxtyping import UInt8
 from PIL import ExifTags, Image, ImageFile, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
-from implanting.errors import ImageError
+from implanting.errors import DataWarning, ImageError
 from implanting.runtime import free_memory, open_file
 
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP", "AVIF")
@@ -33,8 +37,14 @@ FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP", "AVIF")
 STEREO = "MPO"
 """The name that Pillow gives to a JPEG of several pictures."""
 
+HEIF = "HEIF"
+"""The name that pillow-heif gives to photos of telephones."""
+
+HEIF_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
+"""What stands after `ftyp` at the beginning of such a file."""
+
 CAMERA_ONLY = frozenset({".heic", ".heif"})
-"""Photos of telephones that Pillow does not read: an error is better than passing over them."""
+"""Photos of telephones that Pillow alone does not read: an error is better than passing over them."""
 
 IMAGE_EXTENSIONS = CAMERA_ONLY | {
     ".apng", ".avif", ".bmp", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".mpo", ".pbm", ".pgm", ".png", ".pnm", ".ppm",
@@ -67,6 +77,9 @@ ONE_LARGE_IMAGE = threading.Lock()
 BOMBS = (Image.DecompressionBombError, Image.DecompressionBombWarning)
 
 EIGHT_BITS, SIXTEEN_BITS = 255, 65535
+
+WHITES = (EIGHT_BITS, 1023, 4095, 16383, SIXTEEN_BITS)
+"""What may stand for white in grey of 16 bits or more: the largest numbers of 8, 10, 12, 14 and 16 bits."""
 
 PREMULTIPLIED = {"La": "LA", "RGBa": "RGBA"}
 """Modes whose colours are multiplied by their alpha, and what Pillow converts them to."""
@@ -188,16 +201,33 @@ def _stream(source: Encoded, name: str) -> Iterator[io.BufferedIOBase]:
 def _opened(stream: io.BufferedIOBase, source: Encoded, name: str) -> Image.Image:
     try:
         with _faults_named(name):
-            return Image.open(stream, formats=FORMATS)
+            return Image.open(stream, formats=_formats(stream))
     except ImageError as error:
         if isinstance(error.__cause__, UnidentifiedImageError):
             raise ImageError(f"{name} is not an image that can be read {_unknown(source)}") from None
         raise
 
 
+def _formats(stream: io.BufferedIOBase) -> tuple[str, ...]:
+    beginning = stream.read(12)
+    stream.seek(0)
+    is_heif = beginning[4:8] == b"ftyp" and beginning[8:] in HEIF_BRANDS
+    return (HEIF,) if is_heif and _reads_heif() else FORMATS
+
+
+@cache
+def _reads_heif() -> bool:
+    try:
+        import pillow_heif  # here, as it is slow to load and most people have none of these photos
+    except ImportError:
+        return False
+    pillow_heif.register_heif_opener()
+    return True
+
+
 def _of_known_format(image: Image.Image, name: str) -> Image.Image:
     """An image of the caller's; one that was opened and is not decoded yet might still start another program."""
-    if isinstance(image, ImageFile.ImageFile) and image.format not in (*FORMATS, STEREO):
+    if isinstance(image, ImageFile.ImageFile) and image.format not in (*FORMATS, STEREO, HEIF):
         raise ImageError(f"{name} is of the format {image.format}, which is not read: convert it to PNG or JPEG")
     return image
 
@@ -211,7 +241,8 @@ def _unknown(source: Encoded) -> str:
     """What is known of a file that is not an image, and what to do with it."""
     path = Path(source) if isinstance(source, str | os.PathLike) else None
     if path and path.suffix.lower() in CAMERA_ONLY:
-        return "(HEIC): save it as JPEG"
+        remedy = "save it as JPEG" if _reads_heif() else "pip install 'implanting[heic]', or save it as JPEG"
+        return f"(HEIC): {remedy}"
     length = path.stat().st_size if path else len(source)  # type: ignore[arg-type] # no path, so bytes
     known = "of none of the formats " + ", ".join(FORMATS)
     return f"({f'{length} bytes {known}' if length else 'it is empty'}): remove it, or convert it"
@@ -257,7 +288,14 @@ def _image_of_array(array: np.ndarray) -> Image.Image:
 
 
 def _eight_bits(grey: np.ndarray, mode: str, name: str) -> UInt8[np.ndarray, "height width"]:
-    darkest, white = (0.0, float(SIXTEEN_BITS)) if mode.startswith("I;16") else _range(grey, mode, name)
+    darkest, white = _range(grey, mode, name)
+    if mode.startswith("I;16") and grey.max() > 0 and white < SIXTEEN_BITS:
+        warnings.warn(
+            f"a grey image of 16 bits has no pixel above {white:.0f}: it is read as one of {int(white).bit_length()} "
+            "bits, as cameras save them, and not as a dark one",
+            DataWarning,
+            stacklevel=2,
+        )
     precise = np.float64 if max(abs(darkest), abs(white)) > SIXTEEN_BITS else np.float32
     scaled = (grey.astype(precise) - darkest) * (EIGHT_BITS / (white - darkest))
     return np.rint(scaled).clip(0, EIGHT_BITS).astype(np.uint8)
@@ -269,7 +307,7 @@ def _range(grey: np.ndarray, mode: str, name: str) -> tuple[float, float]:
     if not np.isfinite(darkest + brightest):
         raise ImageError(f"{name} has pixels that are no finite numbers: replace them, or save it with 8 or 16 bits")
     if darkest >= 0:
-        whites = (1, EIGHT_BITS, SIXTEEN_BITS) if mode == "F" else (EIGHT_BITS, SIXTEEN_BITS)
+        whites = (1, EIGHT_BITS, SIXTEEN_BITS) if mode == "F" else WHITES
         if white := next((white for white in whites if brightest <= white), None):
             return 0.0, float(white)
     return darkest, max(brightest, darkest + 1)

@@ -4,6 +4,7 @@ import fnmatch
 import glob
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -106,3 +107,10 @@ def _standard_input() -> list[str]:
 
 def _extensions() -> str:
     return ", ".join(sorted(IMAGE_EXTENSIONS))
+
+
+def other_files(inputs: Sequence[str | Path]) -> Counter[str]:
+    """How many files of the folders among the inputs are no images, by their extension, the commonest first."""
+    folders = [Path(name) for name in inputs if str(name) != STANDARD_INPUT and Path(name).is_dir()]
+    others = Counter(file.suffix.lower() for folder in folders for file in files_in(folder) if not is_image(file))
+    return Counter(dict(others.most_common()))

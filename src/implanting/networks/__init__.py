@@ -1,7 +1,7 @@
-"""The embedding networks: an image -> phi, a map of features, and the maps that implants read on the way.
+"""The embedding networks: from an image to phi, a map of features, and to the intermediate maps that implants read.
 
-A network is a torch module with a description of its implanted layers (`tail`). Weights, preprocessing and files are
-the affair of `base`.
+A network is a torch module with a description of its implanted layers (`tail`). Weights, preprocessing and files belong
+to `base`.
 """
 
 from implanting.networks.efficientnet import LITE0, LITE2, EfficientNetLite, LiteVariant, build_lite, published_lite

@@ -2,6 +2,6 @@
 
 from implanting.report.contents import ScoreReport, Shown
 from implanting.report.page import is_report, write_report
-from implanting.report.scores import NONE, Score, Share, telling
+from implanting.report.scores import NONE, Score, telling
 
-__all__ = ["NONE", "Score", "ScoreReport", "Share", "Shown", "is_report", "telling", "write_report"]
+__all__ = ["NONE", "Score", "ScoreReport", "Shown", "is_report", "telling", "write_report"]

@@ -4,9 +4,9 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
+from implanting.fewshot import Share
 from implanting.report.contents import ScoreReport
 from implanting.report.gallery import gallery
-from implanting.report.scores import Share
 from implanting.report.tables import confusion, per_class_table, settings_table
 from implanting.runtime import holds, write_atomically
 

@@ -1,10 +1,5 @@
-"""How many labelled images a classifier names rightly: shares with intervals, class by class, and what is confused.
+"""How many labelled images a classifier names rightly: shares with intervals, class by class, and what is confused."""
 
-The interval is Wilson's for a proportion: it says how far the share of right answers may lie among other images like
-these, for this very classifier. It says nothing of a classifier fitted to other supports.
-"""
-
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -12,37 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Int
 
-Z = 1.959964
-"""The normal quantile of a two-sided 95 % interval."""
+from implanting.fewshot import Share
 
 NONE = -1
 """The class number of "none of these"."""
-
-
-class Share(NamedTuple):
-    """So many of so many, and where the share among all such images lies with 95 % confidence."""
-
-    right: int
-    total: int
-
-    @property
-    def mean(self) -> float:
-        """The share, a fraction; nan of nothing."""
-        return self.right / self.total if self.total else math.nan
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Wilson's score interval: within 0 and 1, and sensible for few images and for shares near the ends."""
-        if not self.total:
-            return 0.0, 1.0
-        total, mean, square = self.total, self.mean, Z**2
-        centre = (mean + square / (2 * total)) / (1 + square / total)
-        half = Z / (1 + square / total) * math.sqrt(mean * (1 - mean) / total + square / (4 * total**2))
-        return min(mean, max(0.0, centre - half)), max(mean, min(1.0, centre + half))  # exact at the ends
-
-    def __str__(self) -> str:
-        low, high = self.interval
-        return f"{100 * self.mean:.1f} % ({100 * low:.1f} to {100 * high:.1f}, {self.total} images)"
 
 
 class Confusion(NamedTuple):

@@ -5,8 +5,8 @@ from html import escape
 
 import numpy as np
 
+from implanting.fewshot import Share
 from implanting.report.contents import ScoreReport
-from implanting.report.scores import Share
 
 MATRIX_LIMIT = 40
 """Classes up to which the whole confusion matrix is shown."""

@@ -1,37 +1,12 @@
-import math
-
 import numpy as np
-import pytest
 
-from implanting.report import NONE, Score, Share, telling
+from implanting.report import NONE, Score, telling
 
 CLASSES = ("oak", "elm", "ash")
 
 
 def score(truth, answers) -> Score:
     return Score(CLASSES, np.array(truth), np.array(answers))
-
-
-@pytest.mark.parametrize(("right", "total"), [(0, 10), (1, 10), (5, 10), (81, 263), (10, 10)])
-def test_the_ends_of_wilsons_interval_are_shares_that_the_observed_just_does_not_refute(right, total):
-    share = Share(right, total)
-    for end in share.interval:
-        error = math.sqrt(end * (1 - end) / total)
-        assert abs(share.mean - end) == pytest.approx(1.96 * error, rel=1e-3, abs=1e-6)
-    assert share.interval[0] <= share.mean <= share.interval[1]
-
-
-def test_the_interval_covers_as_often_as_it_says():
-    generator = np.random.default_rng(0)
-    truths = generator.uniform(0.1, 0.9, 4000)
-    intervals = [Share(int(generator.binomial(40, truth)), 40).interval for truth in truths]
-    covered = [low <= truth <= high for truth, (low, high) in zip(truths, intervals, strict=True)]
-    assert 0.94 < np.mean(covered) < 0.96
-
-
-def test_nothing_of_nothing_may_be_any_share():
-    assert Share(0, 0).interval == (0, 1)
-    assert math.isnan(Share(0, 0).mean)
 
 
 def test_confusion_counts_every_pair():

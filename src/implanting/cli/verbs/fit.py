@@ -12,6 +12,7 @@ import tyro
 
 from implanting.classifier import KIND, ImageClassifier, from_text
 from implanting.cli.parsing import parse
+from implanting.cli.verbs.findings import remarks_on_copies
 from implanting.config import ClassifierConfig, RunConfig
 from implanting.console import print_document, print_table, say, show_progress
 from implanting.errors import ConfigError, ImplantsKept
@@ -93,6 +94,8 @@ def learned(command: Fit) -> ImageClassifier:
 def _fresh(command: Fit, photos: Path) -> ImageClassifier:
     found = inspect_folder(photos, skip_bad=command.skip_bad, progress=show_progress)
     for remark in found.remarks():
+        say(f"{photos}: {remark}")
+    for remark in remarks_on_copies(found):
         say(f"{photos}: {remark}")
     classifier = ImageClassifier(**vars(command.classifier), random_state=command.seed, device=command.run.device)
     return classifier.fit(found.paths, found.labels, progress=show_progress)

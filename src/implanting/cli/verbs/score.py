@@ -15,8 +15,9 @@ from implanting.cli.parsing import parse
 from implanting.config import RunConfig, require
 from implanting.console import print_document, print_table, say, show_progress
 from implanting.errors import ConfigError
+from implanting.fewshot import Share
 from implanting.images import inspect_folder
-from implanting.report import NONE, Score, ScoreReport, Share, Shown, is_report, telling, write_report
+from implanting.report import NONE, Score, ScoreReport, Shown, is_report, telling, write_report
 from implanting.runtime import check_destination, set_threads
 from implanting.version import __version__
 

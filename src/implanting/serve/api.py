@@ -1,0 +1,239 @@
+"""The routes under /api: projects, classes, photos and changes. Every change is on disk when it is answered."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, File, Form, Query, UploadFile
+from fastapi.responses import FileResponse, Response
+
+from implanting.errors import DataError, ImageError
+from implanting.serve.guard import Limits
+from implanting.serve.learner import Learner, picture_path
+from implanting.serve.models import (
+    MOST,
+    About,
+    Added,
+    Chosen,
+    Class,
+    Done,
+    Id,
+    Learning,
+    Move,
+    Named,
+    Photo,
+    Problem,
+    ProjectRow,
+    Refused,
+    State,
+    Uploaded,
+)
+from implanting.serve.pictures import Picture, accept
+from implanting.serve.samples import sample_photos
+from implanting.serve.store import LONGEST_NAME, Store, seemly
+from implanting.version import __version__
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    400: {"model": Problem, "description": "The request cannot be read."},
+    404: {"model": Problem, "description": "There is no such thing."},
+    409: {"model": Problem, "description": "It does not fit what is there now."},
+    413: {"model": Problem, "description": "Too much at once."},
+    422: {"model": Problem, "description": "The request is not of the right form, or a photo does not decode."},
+    429: {"model": Problem, "description": "Too many requests at once."},
+    507: {"model": Problem, "description": "The disk is full; nothing was changed."},
+}
+
+FOREVER = {"cache-control": "private, max-age=31536000, immutable"}
+
+PHOTO_BYTES = 40 * 2**20
+"""Of one photo, at most."""
+
+
+def routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
+    """All that changes and shows what is on disk."""
+    router = APIRouter(prefix="/api", responses=PROBLEMS)
+
+    def done(project: int, about: str = "", made: int | None = None) -> Done:
+        learner.changed(project)
+        return Done(revision=store.project(project)["revision"], about=about, id=made)
+
+    @router.get("/about", tags=["service"])
+    def about() -> About:
+        """The version, the base network and the limits."""
+        return About(version=__version__, network=learner.base.name, most_bytes=limits.bytes, most_images=limits.images)
+
+    @router.get("/projects", tags=["projects"])
+    def list_projects() -> list[ProjectRow]:
+        """All projects, the latest changed first; removed ones are still there until they are deleted."""
+        return [ProjectRow(**{**row, "removed": bool(row["removed"])}) for row in store.projects()]
+
+    @router.post("/projects", status_code=201, tags=["projects"])
+    def make_project(named: Named) -> Done:
+        """A new, empty project."""
+        made = store.add_project(named.name)
+        return done(made, made=made)
+
+    @router.post("/projects/sample", status_code=201, tags=["projects"])
+    def make_sample() -> Done:
+        """A new project with a few photos to try at once."""
+        made = store.add_project("Sample")
+        pixels = {}
+        for name, photos in sample_photos().items():
+            number = store.add_class(made, name) if name else None
+            pictures = [accept(content, title, learner.side) for title, content in photos]
+            for (photo, _), picture in zip(store.add_photos(made, number, pictures), pictures, strict=True):
+                pixels[photo] = picture.pixels
+        learner.changed(made, pixels)
+        return done(made, made=made)
+
+    @router.get("/projects/{project}", tags=["projects"])
+    def show_project(project: Id, since: Annotated[int, Query(ge=0, le=MOST)] = 0) -> State:
+        """A project with its classes and photos; with `since`, only the photos that changed after that revision."""
+        state = store.state(project, since)
+        read, unread, learned = learner.progress(project)
+        revision = state["project"]["revision"]
+        return State(
+            id=project,
+            name=state["project"]["name"],
+            revision=revision,
+            classes=[Class(id=row["id"], name=row["name"]) for row in state["classes"]],
+            photos=[_photo(row) for row in state["photos"]],
+            undo=state["undo"],
+            redo=state["redo"],
+            learning=Learning(busy=learner.busy(project, revision), read=read, unread=unread, revision=learned),
+        )
+
+    @router.patch("/projects/{project}", tags=["projects"])
+    def rename_project(project: Id, named: Named) -> Done:
+        """Another name."""
+        store.rename_project(project, named.name)
+        return done(project)
+
+    @router.delete("/projects/{project}", tags=["projects"])
+    def remove_project(project: Id) -> Done:
+        """Out of the list; it can be restored, or deleted for good."""
+        revision = store.project(project)["revision"]
+        store.remove_project(project)
+        learner.forget(project)
+        return Done(revision=revision + 1)
+
+    @router.post("/projects/{project}/restore", tags=["projects"])
+    def restore_project(project: Id) -> Done:
+        """Back into the list."""
+        store.restore_project(project)
+        return done(project)
+
+    @router.delete("/projects/{project}/for-good", tags=["projects"])
+    def delete_project(project: Id) -> Done:
+        """Delete a removed project with all its photos. This cannot be undone."""
+        store.delete_project(project)
+        learner.forget(project)
+        return Done(revision=0)
+
+    @router.post("/projects/{project}/classes", status_code=201, tags=["classes"])
+    def make_class(project: Id, named: Named) -> Done:
+        """A new class without photos."""
+        made = store.add_class(project, named.name)
+        return done(project, f"new class {named.name}", made)
+
+    @router.patch("/projects/{project}/classes/{number}", tags=["classes"])
+    def rename_class(project: Id, number: Id, named: Named) -> Done:
+        """Another name."""
+        store.rename_class(project, number, named.name)
+        return done(project)
+
+    @router.delete("/projects/{project}/classes/{number}", tags=["classes"])
+    def remove_class(project: Id, number: Id) -> Done:
+        """Remove a class with its photos; undo brings them back."""
+        store.remove_class(project, number)
+        return done(project)
+
+    @router.post("/projects/{project}/photos", status_code=201, tags=["photos"])
+    def add_photos(
+        project: Id,
+        files: Annotated[list[UploadFile], File(description="Photos in any format that Pillow reads.")],
+        class_id: Annotated[int | None, Form(ge=1, le=MOST, description="Their class; else they wait for one.")] = None,
+        group: Annotated[
+            str | None, Form(max_length=64, description="Uploads of one group are undone at once.")
+        ] = None,
+    ) -> Uploaded:
+        """Add photos. They are decoded, encoded without metadata and on disk when this is answered."""
+        store.project(project)
+        taken, refused = receive(files, learner.side, limits)
+        added: list[tuple[int, bool]] = []
+        if taken:
+            added = store.add_photos(project, class_id, taken, group)
+            new = {photo: picture.pixels for (photo, new), picture in zip(added, taken, strict=True) if new}
+            learner.changed(project, new)
+        elif refused:
+            raise ImageError(refused[0].message)
+        return Uploaded(
+            added=[Added(id=photo, new=new) for photo, new in added],
+            refused=refused,
+            revision=store.project(project)["revision"],
+        )
+
+    @router.get("/projects/{project}/photos/{photo}", tags=["photos"])
+    def show_photo(project: Id, photo: Id) -> Photo:
+        """One photo."""
+        return _photo(store.photo(project, photo))
+
+    @router.get("/projects/{project}/photos/{photo}/picture", tags=["photos"], response_class=FileResponse)
+    def picture(project: Id, photo: Id) -> FileResponse:
+        """The photo as it is kept: at most 1024 pixels wide or high, without metadata."""
+        return FileResponse(picture_path(store, project, photo), headers=FOREVER)
+
+    @router.get("/projects/{project}/photos/{photo}/thumbnail", tags=["photos"], response_class=Response)
+    def thumbnail(project: Id, photo: Id) -> Response:
+        """A small square of it."""
+        return Response(store.thumbnail_of(store.photo(project, photo)), media_type="image/jpeg", headers=FOREVER)
+
+    @router.post("/projects/{project}/photos/move", tags=["photos"])
+    def move_photos(project: Id, move: Move) -> Done:
+        """Put photos into a class, or take their label away."""
+        store.move_photos(project, move.photos, move.class_id)
+        return done(project)
+
+    @router.post("/projects/{project}/photos/remove", tags=["photos"])
+    def remove_photos(project: Id, chosen: Chosen) -> Done:
+        """Remove photos; undo brings them back."""
+        store.remove_photos(project, chosen.photos)
+        return done(project)
+
+    @router.post("/projects/{project}/undo", tags=["changes"])
+    def undo(project: Id) -> Done:
+        """Take the latest change back."""
+        return done(project, store.undo(project))
+
+    @router.post("/projects/{project}/redo", tags=["changes"])
+    def redo(project: Id) -> Done:
+        """Make the change again that was last taken back."""
+        return done(project, store.redo(project))
+
+    return router
+
+
+def receive(files: list[UploadFile], side: int, limits: Limits) -> tuple[list[Picture], list[Refused]]:
+    """The photos that decode, and what is wrong with the others."""
+    if len(files) > limits.images:
+        raise DataError(f"{len(files)} photos were sent at once; at most {limits.images} are taken: send fewer")
+    taken, refused = [], []
+    for upload in files:
+        name = shown_name(upload.filename)
+        try:
+            content = upload.file.read(PHOTO_BYTES + 1)
+            if len(content) > PHOTO_BYTES:
+                raise ImageError(f"{name!r} has more than {PHOTO_BYTES:,} bytes: save it smaller")
+            taken.append(accept(content, name, side))
+        except ImageError as error:
+            refused.append(Refused(name=name, message=str(error)))
+    return taken, refused
+
+
+def shown_name(name: str | None) -> str:
+    """What a client calls a photo, as it can be shown: the last part of a path, without what cannot be seen."""
+    last = (name or "").replace("\\", "/").rsplit("/", 1)[-1]
+    return "".join(letter for letter in last if seemly(letter))[-LONGEST_NAME:].strip() or "photo"
+
+
+def _photo(row: dict[str, Any]) -> Photo:
+    values = {name: row[name] for name in ("id", "name", "width", "height")}
+    return Photo(**values, class_id=row["class"], removed=bool(row["removed"]))

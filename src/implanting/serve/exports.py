@@ -1,0 +1,122 @@
+"""The routes that give the classifier away: its file, and an ONNX file that was seen to answer as the page does."""
+
+import tempfile
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+import torch
+from fastapi import APIRouter, File, UploadFile
+from fastapi import Path as InPath
+from fastapi.responses import FileResponse
+
+from implanting.classifier import Answer, ImageClassifier
+from implanting.errors import CheckpointError, ExportError, ImageError
+from implanting.export import TOLERANCE, onnx_bytes, open_session, run
+from implanting.images import load
+from implanting.runtime import write_atomically
+from implanting.serve.api import PHOTO_BYTES, PROBLEMS, shown_name
+from implanting.serve.guard import Limits
+from implanting.serve.learner import Learner
+from implanting.serve.learning import Fitted, load_classifier, save
+from implanting.serve.models import Exported, FileAnswer, FileAnswers, FileProbability, Id, Refused
+from implanting.serve.store import Missing, Store
+
+CHECKED = 100
+"""Photos of the project on which an export must agree with the page, at most."""
+
+ENDINGS = {"classifier": "safetensors", "onnx": "onnx"}
+
+FileName = Annotated[Literal["classifier.safetensors", "classifier.onnx"], InPath()]
+
+
+def export_routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
+    """All that gives away."""
+    router = APIRouter(prefix="/api", responses=PROBLEMS, tags=["exports"])
+
+    def place(project: int, name: str) -> Path:
+        folder = store.folder / "exports" / str(int(project))
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / name
+
+    @router.post("/projects/{project}/exports/{kind}", status_code=201)
+    def export(project: Id, kind: Literal["classifier", "onnx"]) -> Exported:
+        """Write the classifier, ask it about the project's own photos, and keep it only if it answers as the page."""
+        store.project(project)
+        fitted = learner.fitted(project)
+        pixels = own_photos(store, learner, project, fitted)
+        expected, _ = fitted.ask(learner.ask(list(pixels)))
+        path = place(project, f"classifier.{ENDINGS[kind]}")
+        if kind == "classifier":
+            save(fitted, path)
+            found = load_classifier(path).predict_proba(pixels)
+        else:
+            content = onnx_bytes(fitted.classifier)
+            found = run(open_session(content), torch.from_numpy(pixels))
+            write_atomically(path, content)
+        difference = float(np.abs(found - expected).max())
+        if not difference <= TOLERANCE:
+            path.unlink()
+            raise ExportError(
+                f"the exported file is wrong: a probability differs by {difference:.1e} from the page's on "
+                f"{len(pixels)} photos, at most {TOLERANCE:.0e} is allowed; nothing was kept, please report this"
+            )
+        return Exported(
+            file=path.name,
+            bytes=path.stat().st_size,
+            photos=len(pixels),
+            same_answers=int((found.argmax(1) == expected.argmax(1)).sum()),
+            largest_difference=difference,
+        )
+
+    @router.get("/projects/{project}/exports/{name}", response_class=FileResponse)
+    def download(project: Id, name: FileName) -> FileResponse:
+        """A file that was exported before."""
+        store.project(project)
+        path = place(project, name)
+        if not path.is_file():
+            raise Missing(f"{name} was not made yet: export it first")
+        return FileResponse(path, filename=name, headers={"cache-control": "no-store"})
+
+    @router.post("/classifiers/ask")
+    def ask_file(
+        classifier: Annotated[UploadFile, File(description="A classifier file, as it is exported here.")],
+        files: Annotated[list[UploadFile], File(description="Photos to ask about.")],
+    ) -> FileAnswers:
+        """Ask a classifier file about photos. Neither is kept, and nothing in the file can run: it is safetensors."""
+        loaded = _received_classifier(classifier)
+        names = [shown_name(one.filename) for one in files[: limits.images]]
+        contents = [one.file.read(PHOTO_BYTES) for one in files[: limits.images]]
+        answers, failures = loaded.answers(contents, top=len(loaded.classes_), skip_bad=True)
+        bad = {failure.index: f"{names[failure.index]!r}: {failure.reason}" for failure in failures}
+        if not answers:
+            raise ImageError(next(iter(bad.values())))
+        good = [name for number, name in enumerate(names) if number not in bad]
+        return FileAnswers(
+            answers=[_file_answer(name, answer) for name, answer in zip(good, answers, strict=True)],
+            refused=[Refused(name=names[number], message=message) for number, message in bad.items()],
+        )
+
+    return router
+
+
+def _received_classifier(upload: UploadFile) -> ImageClassifier:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "classifier.safetensors"
+        path.write_bytes(upload.file.read())
+        try:
+            return load_classifier(path)
+        except CheckpointError as error:
+            raise CheckpointError(str(error).replace(str(path), "the classifier file")) from error
+
+
+def _file_answer(name: str, answer: Answer) -> FileAnswer:
+    given = [FileProbability(name=str(label), probability=value) for label, value in answer.ranking]
+    return FileAnswer(name=name, answer=str(answer.label), probabilities=given)
+
+
+def own_photos(store: Store, learner: Learner, project: int, fitted: Fitted) -> np.ndarray:
+    """Some of the project's photos, spread over all of them, as the network sees them."""
+    step = max(1, -(-len(fitted.photos) // CHECKED))
+    paths = [store.file(store.photo(project, photo)) for photo in fitted.photos[::step]]
+    return np.stack([load(path, learner.side) for path in paths])

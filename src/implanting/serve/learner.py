@@ -1,0 +1,275 @@
+"""Learning that follows every change: photos are read behind the user's back, and a project is fitted anew.
+
+Fitting is from readings alone, so it takes milliseconds, and changes that come together are learned together. What was
+read is kept by the store, so a project that is opened again is learned at once.
+"""
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+
+import numpy as np
+
+from implanting.base import BaseNetwork, load_base
+from implanting.errors import ImplantingError
+from implanting.images import load
+from implanting.serve.learning import Fitted, Reading, fit, side_of
+from implanting.serve.reader import TOGETHER, Pixels, Reader, Urgency
+from implanting.serve.store import Conflict, Missing, Store
+
+HELD = 256
+"""Photos that wait to be read with their pixels in memory; others are loaded from their file when their turn comes."""
+
+RESTS = 4
+"""After a fit the learner leaves the project alone for this many times as long, while photos are still coming in."""
+
+PATIENCE = 60.0
+"""Seconds that a question waits for the network."""
+
+
+@dataclass(eq=False)
+class _Memory:
+    """What is known of one project."""
+
+    readings: dict[int, Reading]
+    unread: dict[int, "Future[Reading]"] = field(default_factory=dict)
+    """Photos that are on their way through the network."""
+    unreadable: set[int] = field(default_factory=set)
+    fitted: Fitted | None = None
+    seen: int = -1
+    """The revision up to which everything was learned that could be."""
+    rests_until: float = 0.0
+    """When it may be fitted again: a large project is not fitted for every single photo of a folder."""
+
+
+class Learner:
+    """Knows what was learned of each project; `changed` is all that it must be told."""
+
+    def __init__(self, store: Store, base: str | BaseNetwork) -> None:
+        self._store, self._named = store, base
+        self._memories: dict[int, _Memory] = {}
+        self._dirty: dict[int, float] = {}
+        self._fresh: dict[int, bytes] = {}
+        self._turn = threading.Condition()
+        self._stopped = False
+        self._loading = threading.Lock()
+        self.reader = Reader(lambda: self.base)
+        self.reader.submit(self._blank, Urgency.EXAMPLE)  # so that the network is ready when the first photo comes
+        self._thread = threading.Thread(target=self._run, name="implanting-learner", daemon=True)
+        self._thread.start()
+
+    @cached_property
+    def _loaded(self) -> BaseNetwork:
+        return self._named if isinstance(self._named, BaseNetwork) else load_base(self._named)
+
+    @property
+    def base(self) -> BaseNetwork:
+        """The base network, loaded when it is first needed."""
+        with self._loading:
+            return self._loaded
+
+    @property
+    def side(self) -> int:
+        """Side in pixels of what the network reads."""
+        return side_of(self.base)
+
+    @property
+    def network(self) -> str:
+        """What readings are kept under: those of another network are of no use."""
+        return self.base.fingerprint
+
+    def close(self) -> None:
+        """Finish what is being learned, and keep what was read."""
+        with self._turn:
+            self._stopped = True
+            self._turn.notify_all()
+        self._thread.join()
+        self.reader.close()
+        self._keep()
+
+    def changed(self, project: int, pixels: Mapping[int, Pixels] | None = None) -> None:
+        """Learn a project anew; `pixels` are those of new photos, which then need not be loaded from their files."""
+        memory = self._memory(project)
+        for photo, seen in (pixels or {}).items():
+            held = len(memory.unread) < HELD
+            self._read(project, photo, seen if held else None)
+        self._wake(project)
+
+    def forget(self, project: int) -> None:
+        """A project was deleted."""
+        with self._turn:
+            self._memories.pop(project, None)
+            self._dirty.pop(project, None)
+
+    def progress(self, project: int) -> tuple[int, int, int | None]:
+        """Photos that were read, photos that still are to be read, and the revision that was learned."""
+        memory = self._memory(project)
+        return len(memory.readings), len(memory.unread), memory.fitted.revision if memory.fitted else None
+
+    def busy(self, project: int, revision: int) -> bool:
+        """Whether something of this revision is still to be learned."""
+        memory = self._memory(project)
+        return memory.seen < revision or bool(memory.unread)
+
+    def fitted(self, project: int, *, wait: float = 10.0) -> Fitted:
+        """What was learned, of the latest revision where that does not take too long."""
+        memory = self._memory(project)
+        revision = self._store.project(project)["revision"]
+        deadline = time.monotonic() + wait
+        with self._turn:
+            while (memory.seen < revision or memory.unread) and not self._stopped:
+                if not self._turn.wait(deadline - time.monotonic()):
+                    break
+        if memory.fitted is None:
+            raise Conflict(self._why_not(project))
+        return memory.fitted
+
+    def latest(self, project: int) -> Fitted | None:
+        """What was learned last, without waiting."""
+        return self._memory(project).fitted
+
+    def readings(self, project: int, photos: Sequence[int]) -> dict[int, Reading]:
+        """Of those photos that were read."""
+        known = self._memory(project).readings
+        return {photo: known[photo] for photo in photos if photo in known}
+
+    def reading(self, project: int, photo: int) -> Reading:
+        """Of one photo of a project, as soon as it is there."""
+        memory = self._memory(project)
+        with self._turn:
+            known, coming, queue = memory.readings.get(photo), memory.unread.get(photo), len(memory.unread)
+        if known is not None:
+            return known
+        if coming is not None and queue <= TOGETHER:
+            return coming.result(PATIENCE)
+        path = self._store.file(self._store.photo(project, photo))
+        return self.reader.submit(partial(load, path, self.side), Urgency.QUESTION).result(PATIENCE)
+
+    def ask(self, pixels: Sequence[Pixels]) -> np.ndarray:
+        """The readings of photos that are not kept."""
+        futures = [self.reader.submit(lambda one=one: one, Urgency.QUESTION) for one in pixels]
+        return np.stack([future.result(PATIENCE).vector for future in futures])
+
+    # Inside
+
+    def _blank(self) -> Pixels:
+        return np.zeros((self.side, self.side, 3), np.uint8)
+
+    def _memory(self, project: int) -> _Memory:
+        """What is known of a project; one that was not open yet is read from the store."""
+        memory = self._memories.get(project)
+        if memory is not None:
+            return memory
+        kept = self._store.readings(project, self.network)
+        known = {photo: Reading.from_bytes(reading) for photo, reading in kept.items()}
+        with self._turn:
+            memory = self._memories.setdefault(project, _Memory(known))
+        self._wake(project)
+        return memory
+
+    def _wake(self, project: int) -> None:
+        with self._turn:
+            self._dirty.setdefault(project, time.monotonic())
+            self._turn.notify_all()
+
+    def _read(self, project: int, photo: int, pixels: Pixels | None) -> None:
+        memory = self._memories[project]
+        path = self._store.file(self._store.photo(project, photo))
+        take = partial(load, path, self.side) if pixels is None else lambda: pixels
+        with self._turn:
+            if photo in memory.unread or photo in memory.readings or photo in memory.unreadable:
+                return
+            future = self.reader.submit(take, Urgency.EXAMPLE)
+            memory.unread[photo] = future
+        future.add_done_callback(partial(self._was_read, project, photo))
+
+    def _was_read(self, project: int, photo: int, future: "Future[Reading]") -> None:
+        memory = self._memories.get(project)
+        if memory is None or future.cancelled():
+            return
+        with self._turn:
+            if future.exception() is None:
+                memory.readings[photo] = future.result()
+                self._fresh[photo] = future.result().to_bytes()
+            else:
+                memory.unreadable.add(photo)
+            memory.unread.pop(photo, None)
+            memory.seen = -1
+        self._wake(project)
+
+    def _run(self) -> None:
+        while not self._stopped:
+            with self._turn:
+                project, wait = self._next()
+                if project is None and not self._fresh:
+                    self._turn.wait(wait)
+                    continue
+            if project is not None:
+                began = time.monotonic()
+                self._learn(project)
+                now = time.monotonic()
+                if memory := self._memories.get(project):
+                    memory.rests_until = now + RESTS * (now - began)
+            if project is None or len(self._fresh) > HELD:
+                self._keep()
+
+    def _next(self) -> tuple[int | None, float | None]:
+        """The project whose turn it is, or how long to wait for one; None is until something happens."""
+        now = time.monotonic()
+        rests = {
+            project: memory.rests_until - now if (memory := self._memories.get(project)) and memory.unread else 0.0
+            for project in sorted(self._dirty, key=self._dirty.__getitem__)
+        }
+        for project, rest in rests.items():
+            if rest <= 0:
+                del self._dirty[project]
+                return project, None
+        return None, min(rests.values(), default=None)
+
+    def _keep(self) -> None:
+        with self._turn:
+            fresh, self._fresh = self._fresh, {}
+        if fresh:
+            self._store.keep_readings(self.network, fresh)
+
+    def _learn(self, project: int) -> None:
+        try:
+            memory = self._memory(project)
+            revision = self._store.project(project)["revision"]
+            examples = self._store.examples(project)
+            names = {row["id"]: row["name"] for row in self._store.classes(project)}
+            count = len(memory.readings)
+        except Missing:
+            return
+        for photo, _ in examples:
+            if photo not in memory.readings:
+                self._read(project, photo, None)
+        labels = {photo: label for photo, label in examples if label is not None and photo in memory.readings}
+        fitted = None
+        if len(set(labels.values())) >= 2:
+            fitted = fit(self.base, revision, memory.readings, labels, names)
+        with self._turn:
+            memory.fitted = fitted
+            memory.seen = revision if len(memory.readings) == count else -1  # else more were read meanwhile
+            self._turn.notify_all()
+
+    def _why_not(self, project: int) -> str:
+        memory = self._memory(project)
+        if memory.unread:
+            return f"the {len(memory.unread)} photos are still being looked at: ask again in a moment"
+        labelled = {label for photo, label in self._store.examples(project) if label is not None}
+        names = [row["name"] for row in self._store.classes(project) if row["id"] in labelled]
+        found = f"photos of one class ({names[0]!r})" if names else "no photo with a class"
+        return f"there is {found}; a classifier needs photos of two classes or more".replace("is photos", "are photos")
+
+
+def picture_path(store: Store, project: int, photo: int) -> Path:
+    """Where the picture of a photo is; raises where it is missing."""
+    path = store.file(store.photo(project, photo))
+    if not path.is_file():
+        raise ImplantingError(f"the picture of photo {photo} is missing in the data folder: restore it from a copy")
+    return path

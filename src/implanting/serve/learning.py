@@ -1,0 +1,163 @@
+"""The seam to the classifier: a photo is read once, and everything else follows from readings.
+
+A reading is the one vector that the base network gives for a photo. Fitting, asking, cross-fitting and the nearest
+examples need no other pass through the network, so all of them are a matter of milliseconds.
+"""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int, UInt8
+
+from implanting.advice import thumbnails_of
+from implanting.base import BaseNetwork
+from implanting.classifier import ImageClassifier, Learned
+from implanting.config import InferenceConfig
+from implanting.dense_classification import left_out_cosines, probabilities, prototype_classifier, prototypes
+from implanting.errors import CannotRefuse
+from implanting.fewshot import UNKNOWN, Calibration, calibrate, open_set_score
+from implanting.heatmap import Explanation
+
+NONE = "none of these"
+"""The answer for a photo that fits no class."""
+
+Readings = Float[np.ndarray, "photo dim"]
+
+THUMBNAIL_BYTES = 16 * 16 * 3
+
+ENOUGH = 3
+"""Photos that some class must have for its photos to say how sure the classifier is."""
+
+
+def side_of(base: BaseNetwork) -> int:
+    """Side in pixels of the squares that the network reads."""
+    return min(base.preprocessing.image_size)
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What is kept of a photo besides its picture."""
+
+    vector: Float[np.ndarray, " dim"]
+    thumbnail: UInt8[np.ndarray, "16 16 3"]
+    """By which copies are found."""
+
+    def to_bytes(self) -> bytes:
+        """For the store."""
+        return self.thumbnail.tobytes() + self.vector.tobytes()
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> "Reading":
+        """The inverse."""
+        thumbnail = np.frombuffer(content[:THUMBNAIL_BYTES], np.uint8).reshape(16, 16, 3)
+        return cls(np.frombuffer(content[THUMBNAIL_BYTES:], np.float32), thumbnail)
+
+
+def read(base: BaseNetwork, images: UInt8[np.ndarray, "photo size size 3"]) -> list[Reading]:
+    """One pass through the network."""
+    vectors = base.embed(torch.from_numpy(images)).mean(1).cpu().numpy()
+    return [Reading(*both) for both in zip(vectors, thumbnails_of(list(images)), strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What was learned from the labelled photos of a project at one revision."""
+
+    revision: int
+    classifier: ImageClassifier
+    classes: tuple[int, ...]
+    """The numbers that the store has for the classes, in the classifier's order."""
+    photos: tuple[int, ...]
+    labels: Int[np.ndarray, " photo"]
+    """Places in `classes`."""
+    readings: Readings
+    thumbnails: UInt8[np.ndarray, "photo 16 16 3"]
+    held_out: Float[np.ndarray, "photo way"]
+    """What a classifier says of each photo that was fitted without it; nan where its class has no other photo."""
+
+    @cached_property
+    def directions(self) -> Readings:
+        """Readings of unit length: their products are cosines."""
+        return unit(self.readings)
+
+    @cached_property
+    def threshold(self) -> float:
+        """The open-set score above which a photo fits no class; infinite where the photos are too few to say."""
+        return self.classifier.learned_.calibration.threshold(self.classifier.refuse)
+
+    def ask(self, readings: Readings) -> tuple[Float[np.ndarray, "photo way"], Bool[np.ndarray, " photo"]]:
+        """The probability of each class, and whether the photo fits none."""
+        learned = self.classifier.learned_
+        cosines = learned.cosines(torch.from_numpy(readings)[:, None])
+        return learned.probabilities(cosines).numpy(), (open_set_score(cosines) > self.threshold).numpy()
+
+    def nearest(self, reading: Float[np.ndarray, " dim"], count: int) -> list[tuple[int, float]]:
+        """The labelled photos most like one, with their cosines."""
+        cosines = self.directions @ unit(reading[None])[0]
+        return [(self.photos[row], float(cosines[row])) for row in np.argsort(-cosines)[:count]]
+
+    def explain(self, picture: Path) -> Explanation:
+        """Where a photo looks like each class."""
+        return self.classifier.explain(picture, top=len(self.classes), finer=2)
+
+
+def fit(
+    base: BaseNetwork,
+    revision: int,
+    read: Mapping[int, Reading],
+    labels: Mapping[int, int],
+    names: Mapping[int, str],
+) -> Fitted:
+    """Learn from the readings of photos; `labels` are keys of `names`, and two of them or more have photos."""
+    readings = np.stack([read[photo].vector for photo in labels])
+    thumbnails = np.stack([read[photo].thumbnail for photo in labels])
+    classes = sorted(set(labels.values()), key=lambda number: names[number])
+    places = {number: place for place, number in enumerate(classes)}
+    numbers = torch.tensor([places[label] for label in labels.values()])
+    vectors, counts = torch.from_numpy(readings), numbers.bincount()
+    classify = prototype_classifier(base.pooling, base.tau, InferenceConfig("gap", "gap"))
+    means = prototypes(vectors, numbers.argsort(stable=True), counts)
+    cosines = left_out_cosines(vectors[:, None], vectors, numbers, means, counts)
+    given = probabilities(classify.tau * cosines)
+    calibration = _calibration(base, given, numbers, open_set_score(cosines), counts)
+    held_out = calibration.sharpen(given)
+    held_out[counts[numbers] < 2] = torch.nan
+    classifier = ImageClassifier(base, implants=False, unknown=NONE)
+    classifier.learned_ = Learned(
+        base, side_of(base), np.array([names[number] for number in classes]), means, counts, classify, calibration
+    )
+    return Fitted(
+        revision, classifier, tuple(classes), tuple(labels), numbers.numpy(), readings, thumbnails, held_out.numpy()
+    )
+
+
+def _calibration(
+    base: BaseNetwork, given: torch.Tensor, numbers: torch.Tensor, scores: torch.Tensor, counts: torch.Tensor
+) -> Calibration:
+    known = {shots: stored for shots, stored in base.usage.calibrations.items() if shots <= int(counts.median())}
+    usual = Calibration.from_document(known[max(known)]) if known else UNKNOWN
+    asked = counts[numbers] >= ENOUGH
+    if not bool(asked.any()):
+        return usual
+    return calibrate(given[asked], numbers[asked], scores[asked]).backed_by(usual)
+
+
+def save(fitted: Fitted, path: Path) -> None:
+    """The classifier as one safe file."""
+    with warnings.catch_warnings(action="ignore", category=CannotRefuse):
+        fitted.classifier.save(path)
+
+
+def load_classifier(path: Path) -> ImageClassifier:
+    """The classifier of such a file; nothing in it can run."""
+    return ImageClassifier.load(path)
+
+
+def unit(vectors: Readings) -> Readings:
+    """The same directions, of length 1."""
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-12)

@@ -1,0 +1,110 @@
+// One photo and all that is said of it: the answer, where it looked, the nearest examples, and keys to label it.
+
+import { get, heatMap, picture, thumbnail } from "./api.js";
+import { h, note, percent } from "./dom.js";
+import { openPhoto } from "./teach.js";
+
+const SHOWN = 8;  // classes with bars
+let opacity = 0.65;  // kept from photo to photo
+
+export function photoPanel(project, { labelled = () => {} } = {}) {
+  let photo = null, klass = null, asked = 0;
+  const image = h("img", { class: "picture", alt: "" }), heat = h("img", { class: "heat", alt: "", hidden: true });
+  const slider = h("input", { type: "range", min: "0", max: "100", value: String(100 * opacity), "aria-label": "Opacity of the heat map",
+    oninput: () => { opacity = slider.value / 100; heat.style.opacity = opacity; } });
+  const where = h("span", {}, "Heat map");
+  const verdict = h("p", { class: "verdict", "aria-live": "polite" }), remark = h("p", { class: "soft small" });
+  const bars = h("div", { class: "bars", role: "group", "aria-label": "Probabilities; press one to see where the photo looks like it" });
+  const near = h("div", { class: "near" }), labels = h("div", { class: "labels" });
+  const element = h("section", { class: "panel card stack", "aria-label": "Answer" },
+    h("div", { class: "stage" }, h("div", { class: "fit" }, image, heat)),
+    h("label", { class: "slider" }, where, slider),
+    h("div", {}, verdict, remark), bars,
+    h("div", { class: "stack tight" }, h("h3", {}, "Label it"), labels),
+    h("div", { class: "stack tight" }, h("h3", {}, "Most alike among the examples"), near));
+  heat.addEventListener("load", () => { heat.hidden = false; where.textContent = "Heat map"; });
+  heat.addEventListener("error", () => { where.textContent = "No heat map"; });
+  heat.style.opacity = opacity;
+
+  const look = (id) => {
+    klass = id;
+    for (const bar of bars.children) bar.setAttribute("aria-pressed", String(Number(bar.dataset.klass) === id));
+    heat.hidden = true;
+    if (id === null || photo === null || !project.learning.revision) return;
+    where.textContent = "Looking where …";
+    heat.src = heatMap(project.id, photo, id, project.learning.revision);
+  };
+
+  const showLabels = () => {
+    const own = project.photos.get(photo)?.class_id ?? null;
+    labels.replaceChildren(...project.classes.map((one, place) => h("button", { class: one.id === own ? "button tiny main" : "button tiny",
+      "aria-pressed": String(one.id === own), onclick: () => { project.move([photo], one.id); labelled(); } },
+      place < 9 ? h("kbd", { "aria-hidden": "true" }, String(place + 1)) : null, place < 9 ? " " : null, one.name)),
+      h("button", { class: "button tiny danger", onclick: () => { project.remove([photo]); labelled(); } }, "Remove"));
+  };
+
+  const ask = async () => {
+    const turn = ++asked, about = photo;
+    if (photo === null) return;
+    showLabels();
+    if (project.learning.revision === null && project.learning.busy) { remark.textContent = "Learning …"; return; }
+    try {
+      const answer = await get(project.path(`/photos/${about}/answer`));
+      if (turn !== asked || about !== photo) return;
+      const example = project.photos.get(photo)?.class_id ?? null;
+      verdict.textContent = answer.answer;
+      verdict.classList.toggle("none", answer.none_of_these);
+      verdict.dataset.photo = photo;
+      remark.textContent = answer.none_of_these
+        ? `It fits no class well. Had it to be one, it would be ${answer.probabilities[0].name}.`
+        : example !== null ? `This photo is an example of ${project.classNamed(example)}.` : "";
+      bars.replaceChildren(...answer.probabilities.slice(0, SHOWN).map((one) => barOf(project, one, look)));
+      near.replaceChildren(...answer.nearest.map((one) => exampleOf(project, one)));
+      look(answer.probabilities.some((one) => one.class_id === klass) && turn > 1 && !changedPhoto ? klass : answer.probabilities[0].class_id);
+      changedPhoto = false;
+    } catch (error) {
+      if (turn !== asked) return;
+      verdict.textContent = "";
+      remark.textContent = error.message;
+      bars.replaceChildren();
+      near.replaceChildren();
+      heat.hidden = true;
+    }
+  };
+  let changedPhoto = false;
+  const learned = () => ask();
+  project.addEventListener("learned", learned);
+  project.addEventListener("changed", showLabels);
+  return {
+    element,
+    get photo() { return photo; },
+    show(id) {
+      element.hidden = id === null;
+      if (id === photo || id === null) { photo = id; return; }
+      photo = id;
+      changedPhoto = true;
+      image.src = picture(project.id, id);
+      image.alt = project.photos.get(id)?.name ?? "";
+      verdict.textContent = "…";
+      heat.hidden = true;
+      ask();
+    },
+    close() { project.removeEventListener("learned", learned); project.removeEventListener("changed", showLabels); },
+  };
+}
+
+function barOf(project, one, look) {
+  const place = project.classes.findIndex((other) => other.id === one.class_id);
+  const fill = h("i");
+  fill.style.width = `${100 * one.probability}%`;
+  return h("button", { class: "bar", "aria-pressed": "false", data: { klass: one.class_id }, onclick: () => look(one.class_id),
+    "aria-label": `${one.name} ${percent(one.probability)}; show where` },
+    h("span", { class: "soft small" }, place >= 0 && place < 9 ? String(place + 1) : ""), h("span", { class: "name" }, one.name),
+    h("span", { class: "track" }, fill), h("span", { class: "value" }, percent(one.probability)));
+}
+
+function exampleOf(project, one) {
+  const name = project.classNamed(project.photos.get(one.photo)?.class_id ?? null);
+  return h("figure", {}, h("img", { src: thumbnail(project.id, one.photo), alt: `An example of ${name}`, loading: "lazy" }),
+    h("figcaption", {}, name));
+}

@@ -1,0 +1,53 @@
+// The list of projects: make one, try the sample, open, remove, restore.
+
+import { call, get, post } from "./api.js";
+import { counted, h, note } from "./dom.js";
+
+export async function showProjects(main, open) {
+  let rows = [];
+  try { rows = await get("/projects"); } catch (error) { note(error.message, { bad: true }); }
+  const again = () => showProjects(main, open);
+  const act = async (method, path) => {
+    try { await call(method, path); } catch (error) { note(error.message, { bad: true }); }
+    again();
+  };
+  const name = h("input", { class: "field", placeholder: "Name of a new project", "aria-label": "Name of a new project", maxlength: "200" });
+  const make = async (event) => {
+    event.preventDefault();
+    try { open((await post("/projects", { name: name.value.trim() || "My photos" })).id); } catch (error) { note(error.message, { bad: true }); }
+  };
+  const sample = h("button", { class: "button main", onclick: async () => {
+    sample.disabled = true;
+    sample.textContent = "Fetching the sample …";
+    try { open((await post("/projects/sample")).id, "ask"); } catch (error) { note(error.message, { bad: true }); again(); }
+  } }, "Try it with sample photos");
+  const kept = rows.filter((row) => !row.removed), removed = rows.filter((row) => row.removed);
+  main.replaceChildren(
+    h("section", { class: "hero" },
+      h("h1", {}, "Show it a few photos. It learns the rest."),
+      h("p", {}, "Make a class for each thing to tell apart, drop some photos of it, and ask about others. Everything happens on this computer: no photo leaves it."),
+      h("div", { class: "row" }, sample),
+      h("form", { class: "new-class", onsubmit: make }, name, h("button", { class: "button" }, "New project"))),
+    h("section", { class: "stack" },
+      kept.length ? h("h2", {}, "Projects") : null,
+      h("div", { class: "cards" }, kept.map((row) => projectCard(row, open, act))),
+      removed.length ? h("h2", {}, "Removed") : null,
+      h("div", { class: "cards" }, removed.map((row) => removedCard(row, act)))));
+}
+
+function projectCard(row, open, act) {
+  return h("article", { class: "card stack tight" },
+    h("button", { class: "button project", onclick: () => open(row.id) },
+      h("h3", {}, row.name), h("span", { class: "soft small" }, `${counted(row.classes, "class").replace("classs", "classes")}, ${counted(row.photos, "photo")}`)),
+    h("div", { class: "row spread small soft" }, h("span", {}, new Date(1000 * row.changed).toLocaleString()),
+      h("button", { class: "button tiny", "aria-label": `Remove project ${row.name}`, onclick: () => act("DELETE", `/projects/${row.id}`) }, "Remove")));
+}
+
+function removedCard(row, act) {
+  const last = h("button", { class: "button tiny danger", onclick: () => {
+    if (last.dataset.sure) act("DELETE", `/projects/${row.id}/for-good`);
+    else { last.dataset.sure = "1"; last.textContent = "Really? This cannot be undone"; }
+  } }, "Delete for good");
+  return h("article", { class: "card stack tight" }, h("h3", { class: "soft" }, row.name),
+    h("div", { class: "row" }, h("button", { class: "button tiny", onclick: () => act("POST", `/projects/${row.id}/restore`) }, "Restore"), last));
+}

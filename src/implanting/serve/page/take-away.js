@@ -1,0 +1,35 @@
+// Take away: the classifier as a file that answers as the page does.
+
+import { post } from "./api.js";
+import { h, note } from "./dom.js";
+
+const KINDS = [
+  ["classifier", "Classifier file", "One safe file for the command line and for Python: implanting predict classifier.safetensors photo.jpg"],
+  ["onnx", "ONNX file", "Runs without PyTorch, in many languages. Sizes and colours are handled inside, so it answers as this page does; that is checked on your own photos first."],
+];
+
+export function takeAway(main, project) {
+  main.replaceChildren(h("div", { class: "stack" }, h("h1", {}, "Take away"),
+    h("div", { class: "columns" }, KINDS.map(([kind, title, about]) => card(project, kind, title, about))),
+    h("p", { class: "soft small" }, "Programs can use the service directly: ", h("a", { href: "/docs" }, "the API"), ".")));
+  return { close() {} };
+}
+
+function card(project, kind, title, about) {
+  const result = h("div", { class: "stack tight", role: "status" });
+  const button = h("button", { class: "button main", onclick: async () => {
+    button.disabled = true;
+    result.replaceChildren(h("progress", { "aria-label": `Making the ${title}` }), h("p", { class: "small soft" }, kind === "classifier" ? "Writing …" : "Writing, then checking it on your photos … this takes some seconds."));
+    try {
+      const done = await post(project.path(`/exports/${kind}`));
+      result.replaceChildren(
+        h("a", { class: "button", href: `/api/projects/${project.id}/exports/${done.file}`, download: done.file }, `Download ${done.file} (${(done.bytes / 2 ** 20).toFixed(1)} MB)`),
+        h("p", { class: "small" }, `Checked on ${done.photos} of your photos: ${done.same_answers} answers are the same, probabilities differ by ${done.largest_difference.toExponential(0)} at most.`));
+      result.querySelector("a").focus();
+    } catch (error) {
+      result.replaceChildren(h("p", { class: "small" }, error.message));
+    }
+    button.disabled = false;
+  } }, "Make it");
+  return h("section", { class: "card stack", id: `export-${kind}` }, h("h2", {}, title), h("p", { class: "soft" }, about), h("div", {}, button), result);
+}

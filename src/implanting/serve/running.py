@@ -1,0 +1,114 @@
+"""Starting the service: where it listens, where it keeps its data, and the address that people open."""
+
+import ipaddress
+import os
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import quote
+
+from implanting.errors import ConfigError, MissingExtra
+
+PACKAGES = ("fastapi", "uvicorn", "python_multipart")
+
+ANYWHERE = ("0.0.0.0", "::")  # noqa: S104 (only compared with)
+
+SHORTEST_TOKEN = 12
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where the service listens, and who may come in."""
+
+    host: str
+    port: int
+    token: str | None
+
+    @property
+    def local(self) -> bool:
+        """Whether only this machine can reach it."""
+        try:
+            return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def url(self) -> str:
+        """What people open."""
+        name = "localhost" if self.host in ANYWHERE else f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{name}:{self.port}/" + (f"?token={quote(self.token)}" if self.token else "")
+
+
+def address_of(host: str, port: int, token: str | None) -> Address:
+    """Refuse what would let other machines in without a token."""
+    address = Address(host, port, token)
+    if token is not None and (len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isalnum()):
+        raise ConfigError(
+            f"`token` has {len(token)} letters; needed are {SHORTEST_TOKEN} or more, of A to Z, a to z and 0 to 9"
+        )
+    if not address.local and token is None:
+        raise ConfigError(
+            f"`host` {host} lets other machines in, which needs a `token` of {SHORTEST_TOKEN} letters or more: "
+            "choose one that nobody guesses"
+        )
+    return address
+
+
+def default_folder() -> Path:
+    """Where programs keep a user's data on this system."""
+    home = Path.home()
+    if sys.platform == "darwin":
+        return home / "Library" / "Application Support" / "implanting"
+    if os.name == "nt":
+        return Path(os.environ.get("LOCALAPPDATA", home / "AppData" / "Local")) / "implanting"
+    return Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share") / "implanting"
+
+
+def run_service(address: Address, data: Path, base: str, ready: Callable[[Address], None]) -> None:
+    """Serve until the process is stopped; `ready` is told the address once it listens."""
+    missing = [package for package in PACKAGES if find_spec(package) is None]
+    if missing:
+        raise MissingExtra(f"the service needs {', '.join(missing)}: pip install 'implanting[serve]'")
+    import uvicorn
+
+    from implanting.serve.app import make_app
+    from implanting.serve.guard import LOCAL
+
+    listening = _listen(address)
+    address = Address(address.host, listening.getsockname()[1], address.token)
+    hosts = {*LOCAL, address.host} | ({socket.gethostname()} if not address.local else set())
+    app = make_app(data, base, hosts=hosts | _own_addresses(address), token=address.token)
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, timeout_graceful_shutdown=5, server_header=False
+    )
+    ready(address)
+    uvicorn.Server(config).run([listening])
+
+
+def _own_addresses(address: Address) -> set[str]:
+    """Names under which a machine that listens everywhere is reached."""
+    if address.host not in ANYWHERE:
+        return set()
+    try:
+        return {str(found[4][0]) for found in socket.getaddrinfo(socket.gethostname(), None)}
+    except OSError:
+        return set()
+
+
+def _listen(address: Address) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    listening = socket.socket(family)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((address.host, address.port))
+    except OSError as error:
+        listening.close()
+        raise ConfigError(
+            f"`host` {address.host} with `port` {address.port} cannot be used ({error.strerror}): "
+            "choose another port, or 0 for any that is free"
+        ) from error
+    listening.listen(128)
+    return listening

@@ -1,0 +1,68 @@
+"""A few photos to try at once: two photographs and some digits of scikit-learn, and a stranger of matplotlib.
+
+They are read as files: importing these packages takes longer than everything else that opening the page does.
+"""
+
+import gzip
+import io
+from functools import cache
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageOps
+
+Photos = list[tuple[str, bytes]]
+
+SQUARES = ((0, 0, 360), (50, 20, 340), (120, 0, 300), (90, 60, 360), (160, 40, 320))
+"""Left, top and side of the pieces that are examples."""
+
+ASKED = (230, 30, 390)
+"""The piece that is asked about."""
+
+DIGITS = 7
+
+
+@cache
+def sample_photos() -> dict[str, Photos]:
+    """Photos of each class, and under no name those to ask about."""
+    digits = [_jpeg(digit) for digit in _digits()]
+    samples = {"digit": [(f"digit {number}.jpg", digit) for number, digit in enumerate(digits[:-1], 1)]}
+    asked = [("which 1.jpg", digits[-1]), ("a stranger.jpg", _jpeg(Image.open(_stranger())))]
+    for name, file in {"flower": "flower.jpg", "temple": "china.jpg"}.items():
+        photograph = Image.open(_folder() / "images" / file).convert("RGB")
+        pieces = [_piece(photograph, *square) for square in SQUARES]
+        samples[name] = [(f"{name} {number}.jpg", _jpeg(piece)) for number, piece in enumerate(pieces, 1)]
+        asked.append((f"which {len(asked)}.jpg", _jpeg(ImageOps.mirror(_piece(photograph, *ASKED)))))
+    return samples | {"": asked}
+
+
+def _folder() -> Path:
+    return _installed("sklearn") / "datasets"
+
+
+def _stranger() -> Path:
+    """A photo of none of the classes: Grace Hopper's portrait by the U.S. Navy, which matplotlib brings."""
+    return _installed("matplotlib") / "mpl-data" / "sample_data" / "grace_hopper.jpg"
+
+
+def _installed(package: str) -> Path:
+    found = find_spec(package)
+    return Path(str(found.origin)).parent if found else Path()
+
+
+def _digits() -> list[Image.Image]:
+    with gzip.open(_folder() / "data" / "digits.csv.gz", "rt") as file:
+        rows = [np.array(line.split(",")[:64], dtype=np.uint8).reshape(8, 8) for line in islice(file, DIGITS)]
+    return [Image.fromarray(255 - 15 * digit).resize((240, 240)) for digit in rows]
+
+
+def _piece(photograph: Image.Image, left: int, top: int, side: int) -> Image.Image:
+    return photograph.crop((left, top, left + side, top + side))
+
+
+def _jpeg(image: Image.Image) -> bytes:
+    file = io.BytesIO()
+    image.convert("RGB").save(file, "JPEG", quality=92)
+    return file.getvalue()
