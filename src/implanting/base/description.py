@@ -13,7 +13,7 @@ from implanting.config import LARGEST_SIDE, PretrainConfig, config_from_dict, re
 from implanting.dense_classification import CosineClassifier
 from implanting.images import Normalisation, Preprocessing
 from implanting.networks import Network, build_network
-from implanting.runtime import checked, prefixed
+from implanting.runtime import checked
 
 Side = Annotated[int, Meta(ge=1, le=LARGEST_SIDE)]
 
@@ -92,12 +92,22 @@ class BaseDescription:
         }
 
 
-def shapes(config: PretrainConfig, classes: int, image_size: tuple[int, int]) -> dict[str, torch.Size]:
-    """The shape of each tensor of such a network and its classifier, by its name in a file; nothing is allocated."""
-    with torch.device("meta"):
-        network, classifier = build(config, classes, image_size)
-    named = prefixed("network", network.state_dict()) | prefixed("classifier", classifier.state_dict())
-    return {name: tensor.shape for name, tensor in named.items()}
+def count_numbers(config: PretrainConfig, classes: int, image_size: tuple[int, int]) -> int:
+    """How many numbers such a network and its classifier hold, without making it: it may be a claim of gigabytes.
+
+    The number is a polynomial of the second degree in the width, which three small networks settle.
+    """
+    one, two, three = (_count_small(config, width, classes, image_size) for width in (1, 2, 3))
+    width = config.architecture.width
+    first, second, third = (width - 2) * (width - 3), (width - 1) * (width - 3), (width - 1) * (width - 2)
+    return (one * first - 2 * two * second + three * third) // 2
+
+
+def _count_small(config: PretrainConfig, width: int, classes: int, image_size: tuple[int, int]) -> int:
+    architecture = dataclasses.replace(config.architecture, width=width)
+    network, classifier = build(dataclasses.replace(config, architecture=architecture), 1, image_size)
+    fixed = sum(tensor.numel() for tensor in (*network.state_dict().values(), *classifier.state_dict().values()))
+    return fixed + (classes - 1) * classifier.class_weights.numel()
 
 
 def build(config: PretrainConfig, classes: int, image_size: tuple[int, int]) -> tuple[Network, CosineClassifier]:

@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from implanting.base.base_network import BaseNetwork, weights
-from implanting.base.description import BaseDescription, build, shapes
+from implanting.base.description import BaseDescription, build, count_numbers
 from implanting.base.imagenet import BUNDLED, PUBLISHED, imagenet_base, imagenet_document, imagenet_from_document
 from implanting.dense_classification import CosineClassifier
 from implanting.errors import CheckpointError, ConfigError, ImplantingError
@@ -48,7 +48,7 @@ def base_from_document(
             )
         return imagenet_from_document(document, tensors, path)
     description = _read_description(document, path)
-    _check_shapes(description, tensors, path)
+    _check_size(description, tensors, path)
     network, classifier = build(description.config, len(description.class_names), description.image_size)
     load_weights(network, classifier, tensors, path)
     return BaseNetwork.from_training(network, classifier, description)
@@ -101,20 +101,19 @@ def _read_description(document: Mapping[str, Any], path: Path | str) -> BaseDesc
         raise CheckpointError(f"{path} is damaged: its description cannot be read ({error!r}); train again") from error
 
 
-def _check_shapes(description: BaseDescription, tensors: Mapping[str, Tensor], path: Path | str) -> None:
-    """Refuse a description of another network than that of the weights, before any memory is taken for it."""
+def _check_size(description: BaseDescription, tensors: Mapping[str, Tensor], path: Path | str) -> None:
+    """Refuse a description of a network of another size than the weights, before any memory is taken for it."""
+    held = part("network", tensors) | part("classifier", tensors)
     try:
-        expected = shapes(description.config, len(description.class_names), description.image_size)
+        claimed = count_numbers(description.config, len(description.class_names), description.image_size)
     except (RuntimeError, ImplantingError) as error:
         raise CheckpointError(
-            f"{path} is damaged: no network is of its configuration ({error}); copy it again"
+            f"{path} is damaged: no network has its configuration ({error}); copy it again"
         ) from error
-    for name, shape in expected.items():
-        if name not in tensors or tensors[name].shape != shape:
-            raise CheckpointError(
-                f"{path} is damaged: the tensors of its {name.partition('.')[0]} do not fit its configuration; "
-                "copy it again"
-            )
+    if claimed != sum(tensor.numel() for tensor in held.values()):
+        raise CheckpointError(
+            f"{path} is damaged: the tensors of its network do not fit its configuration; copy it again"
+        )
 
 
 def load_weights(

@@ -50,7 +50,7 @@ def _check_distinct(labels: Labels, array: np.ndarray) -> None:
     for given, kept in zip(labels, array.tolist(), strict=True):
         if isinstance(given, str) and "\0" in given:
             raise DataError(f"the label {given!r} holds a NUL, which is lost at the end of names: leave it out")
-        if isinstance(given, int) and not isinstance(given, bool) and (not isinstance(kept, int) or kept != given):
+        if isinstance(given, int) and not isinstance(given, bool) and isinstance(kept, float):
             raise DataError(f"the label {given} is beyond what integers of 64 bits hold: use smaller numbers or names")
 
 

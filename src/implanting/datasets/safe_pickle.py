@@ -12,6 +12,7 @@ bytes hold.
 
 import math
 import pickle
+import struct
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -94,6 +95,10 @@ class Reader(pickle._Unpickler):  # type: ignore[misc] # unknown to typeshed as 
             raise RefusalError("a change of what it made")
         super().load_build()
 
+    def load_bytearray8(self) -> None:
+        (length,) = struct.unpack("<Q", self.read(8))
+        self.append(bytearray(self.read(length)))  # its parent takes the memory first
+
     dispatch = {  # noqa: RUF012 (as it stands in its parent)
         **pickle._Unpickler.dispatch,
         pickle.SETITEM[0]: load_setitem,
@@ -103,6 +108,7 @@ class Reader(pickle._Unpickler):  # type: ignore[misc] # unknown to typeshed as 
         pickle.FROZENSET[0]: load_frozenset,
         pickle.REDUCE[0]: load_reduce,
         pickle.BUILD[0]: load_build,
+        pickle.BYTEARRAY8[0]: load_bytearray8,
     }
 
 

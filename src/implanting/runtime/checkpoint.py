@@ -93,7 +93,7 @@ def _read_document(path: Path, kind: str, metadata: Mapping[str, str]) -> dict[s
         ) from error
     except (TypeError, ValueError) as error:
         raise CheckpointError(f"{path} is damaged: its description cannot be read ({error}); copy it again") from error
-    if not isinstance(found, int) or not 1 <= found <= FORMAT:
+    if type(found) is not int or not 1 <= found <= FORMAT:
         raise CheckpointError(f"{path} has format {found}; this version reads up to {FORMAT}: update implanting")
     if found_kind != kind:
         raise CheckpointError(f"{path} holds a {found_kind}; a {kind} is needed here")

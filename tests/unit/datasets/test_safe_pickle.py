@@ -178,9 +178,9 @@ COPIES = b"\x80\x02](" + ARRAY + b"C\xc8" + b"x" * 200 + b"q\x00\x85R" + (ARRAY 
     [
         (b"\x80\x02}" + tuples_within_tuples(60) + b"K\x01s.", "a tuple as a key"),
         (b"\x80\x04\x8f(" + tuples_within_tuples(60) + b"\x90.", "a tuple as a key"),
-        (b"\x80\x02" + tuples_within_tuples(60) + b".", "more often than a data set could"),
+        (b"\x80\x02" + tuples_within_tuples(30) + b".", "more often than a data set could"),
         (b"]q\x00h\x00a.", "holds itself"),
-        (b"\x80\x04\x96" + b"\xff" * 7 + b"\x0f.", "damaged or truncated"),
+        (b"\x80\x05\x96" + b"\xff" * 6 + b"\x0f\x00.", "damaged or truncated"),
         (b"\x80\x04\x95" + b"\xff" * 7 + b"\x0fN.", "damaged or truncated"),
         (b"\x80\x02cbuiltins\nbytearray\nJ\xff\xff\xff\x7f\x85R.", "bytes made of something else"),
         (b"\x80\x02Nr\xff\xff\xff\x7f.", None),

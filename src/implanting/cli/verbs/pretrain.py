@@ -103,14 +103,15 @@ def train(
     device: torch.device,
 ) -> BaseNetwork:
     """Stage 1 with a display, a log and the curves; a signal stops it, saved as it stands."""
-    log = TrainingLog(out.path.with_suffix(".jsonl"))
+    log, said = TrainingLog(out.path.with_suffix(".jsonl")), set[str]()
     with _stop_on_signal() as stopped, TrainingDisplay() as display:
 
         def observe(event: Event) -> None:
-            log(event)
             display(event)
-            if isinstance(event, Stopped | Finished):
-                plot_training(log.path, out.path.with_suffix(".png"))
+            with _going_on(said):
+                log(event)
+                if isinstance(event, Stopped | Finished):
+                    plot_training(log.path, out.path.with_suffix(".png"))
 
         return pretrain(
             config,
@@ -152,6 +153,17 @@ def read_splits(data: Path, config: PretrainConfig) -> tuple[ImageSet, ImageSet 
     except SplitMissing:
         say("no few-shot validation: the data has no split 'val'")
         return base_images, None
+
+
+@contextmanager
+def _going_on(said: set[str]) -> Iterator[None]:
+    """Say once that a file beside the base network cannot be written; training is worth more than its log."""
+    try:
+        yield
+    except ConfigError as error:
+        if str(error) not in said:
+            said.add(str(error))
+            say(f"training goes on without: {error}")
 
 
 @contextmanager
