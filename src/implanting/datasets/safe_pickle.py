@@ -44,7 +44,10 @@ READING_FAULTS = (
 """What damaged pickles raise."""
 
 
-class Reader(pickle._Unpickler):  # type: ignore[misc] # unknown to typeshed as a class to inherit from
+PythonUnpickler: Any = pickle._Unpickler
+
+
+class Reader(PythonUnpickler):  # type: ignore[misc] # not known to the type hints of Python
     """Python's own unpickler in Python, which finds nothing but the admitted names and looks at what it is asked to do.
 
     The one in C is faster, but takes memory for whatever number a file names, and cannot be asked before it computes
@@ -100,7 +103,7 @@ class Reader(pickle._Unpickler):  # type: ignore[misc] # unknown to typeshed as 
         self.append(bytearray(self.read(length)))  # its parent takes the memory first
 
     dispatch = {  # noqa: RUF012 (as it stands in its parent)
-        **pickle._Unpickler.dispatch,
+        **PythonUnpickler.dispatch,
         pickle.SETITEM[0]: load_setitem,
         pickle.SETITEMS[0]: load_setitems,
         pickle.DICT[0]: load_dict,

@@ -76,9 +76,9 @@ def event_document(event: Event) -> dict[str, Any]:
 
 def event_from_document(document: Mapping[str, Any]) -> Event:
     """The inverse of `event_document`; what later versions may add is left out."""
-    if not isinstance(document, Mapping) or document.get("event") not in KINDS:
+    if not isinstance(document, Mapping) or str(document.get("event")) not in KINDS:
         raise ValueError("it names no event that this version knows")
-    return checked(document, KINDS[document["event"]])
+    return checked(document, KINDS[str(document["event"])])
 
 
 def ignore(event: Event) -> None:
