@@ -33,7 +33,30 @@ SEEDS = 2**32
 """Seeds are 0 .. SEEDS - 1: PyTorch's generator on the CPU uses only 32 bits."""
 
 Pooling = Literal["dense", "gap", "gmp", "flatten"]
-NetworkName = Literal["resnet12", "c128f"]
+NetworkName = Literal["resnet12", "c128f", "c64f"]
+
+TrainingMethod = Literal["cosine", "pn", "gidaris", "maml", "tadam"]
+"""How a base network is trained: with a cosine classifier (the paper's stage 1), or as another system is."""
+
+CLASSIFYING: tuple[TrainingMethod, ...] = ("cosine", "gidaris")
+"""Those that learn class weights of the base classes."""
+
+MethodName = Literal[
+    "prototypes",
+    "implants",
+    "random-implants",
+    "last-block",
+    "nearest",
+    "simpleshot",
+    "logistic",
+    "baseline++",
+    "imprinted",
+    "pn",
+    "gidaris",
+    "maml",
+    "tadam",
+]
+"""How tasks are answered."""
 
 
 def require(condition: bool, name: str, value: object, needed: str) -> None:
@@ -128,12 +151,59 @@ class DataConfig:
 
 
 @dataclass(frozen=True)
+class EpisodeConfig:
+    """Training by episodes, small tasks of base classes, where --method is not cosine."""
+
+    train_way: int = 5
+    """Classes of an episode; more than at test may help prototypical networks."""
+    train_shot: int = 5
+    """Support images of each class of an episode."""
+    train_queries: int = 15
+    """Query images of each class of an episode."""
+    episodes: int = 1
+    """Episodes per step, summed over processes."""
+    distance: Literal["euclidean", "cosine"] = "euclidean"
+    """pn: negative squared Euclidean distance, or the cosine times a learned tau."""
+    inner_steps: int = 5
+    """maml: steps of gradient descent on the supports of an episode."""
+    inner_test_steps: int = 10
+    """maml: the same for a task at test."""
+    inner_learning_rate: float = 0.01
+    """maml: learning rate of these steps."""
+    first_order: bool = False
+    """maml: leave out the second derivatives of the inner steps."""
+    co_training: float = 0.9
+    """tadam: share of steps on all base classes, to the power of the twentieths of training done; 0: no such step."""
+    co_training_batch: int = 64
+    """tadam: images of such a step."""
+
+    def __post_init__(self) -> None:
+        require_listed(self)
+        require(self.train_way >= 2, "train_way", self.train_way, "2 or more")
+        for name in ("train_shot", "train_queries", "episodes", "inner_steps", "inner_test_steps", "co_training_batch"):
+            require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
+        rate = self.inner_learning_rate
+        require(0 < rate < math.inf, "inner_learning_rate", rate, "a number above 0")
+        require(0 <= self.co_training < 1, "co_training", self.co_training, "from 0 to below 1")
+
+    @property
+    def images(self) -> int:
+        """Images of a step."""
+        return self.episodes * self.train_way * (self.train_shot + self.train_queries)
+
+
+@dataclass(frozen=True)
 class PretrainConfig:
-    """Stage 1: training on base classes with a cosine classifier."""
+    """Stage 1: training on base classes, with a cosine classifier or as another system is trained."""
 
     architecture: NetworkConfig = field(default_factory=NetworkConfig)
     augment: AugmentConfig = field(default_factory=AugmentConfig)
     data: DataConfig = field(default_factory=DataConfig)
+    method: TrainingMethod = "cosine"
+    """cosine: the paper's stage 1. pn, gidaris, maml, tadam: by episodes, as `implanting info --methods` describes."""
+    episode: EpisodeConfig = field(default_factory=EpisodeConfig)
+    start: str | None = None
+    """A finished base network of the same shape (FILE or name) whose weights training starts from; gidaris needs it."""
     pooling: Pooling = "dense"
     """Input of the classifier: each location (dense), the pooled map (gap, gmp) or the map as one vector (flatten)."""
     tau: float = 10.0
@@ -181,6 +251,18 @@ class PretrainConfig:
         require(0 <= self.teacher_share <= 1, "teacher_share", self.teacher_share, "from 0 to 1")
         require(0 <= self.shrink_share <= 1, "shrink_share", self.shrink_share, "from 0 to 1")
         require_listed(self)
+        if self.method != "cosine" and self.pooling == "dense":
+            raise ConfigError(
+                f"`method` {self.method} compares one vector per image: set `pooling` gap, gmp or flatten"
+            )
+        if self.method == "maml" and self.pooling != "flatten":
+            raise ConfigError("`method` maml has a linear classifier over the whole map: set `pooling` flatten")
+        if self.method != "cosine" and self.teacher is not None:
+            raise ConfigError(f"`method` {self.method} cannot learn from a teacher: leave out `teacher`")
+        if self.method == "gidaris" and self.start is None:
+            raise ConfigError(
+                "`method` gidaris trains the second stage on a base that has been through the first: name it by `start`"
+            )
         if self.pooling == "flatten" and self.shrink_size is not None and self.shrink_share > 0:
             raise ConfigError("`pooling` flatten has weights for each location of one map: set `shrink_share` to 0")
         for name in ("weight_decay", "validate_every", "validation_tasks", "save_every"):
@@ -277,7 +359,7 @@ class ImplantConfig:
     implant_channels: int = 16
     """New channels per implanted layer (in ResNet-12, the convolutions of the last block)."""
     implant_epochs: int = 50
-    """Number of full-batch steps of AdamW."""
+    """Number of full-batch steps of AdamW; with 0, implants stay as they were drawn (random implants)."""
     implant_learning_rate: float = 6e-3
     """Learning rate of AdamW; chosen on validation classes (docs/lab-log.md)."""
     implant_tau: float = 10.0
@@ -297,8 +379,9 @@ class ImplantConfig:
 
     def __post_init__(self) -> None:
         require_listed(self)
-        for name in ("implant_channels", "implant_epochs"):
-            require(1 <= getattr(self, name) <= MOST_STEPS, name, getattr(self, name), f"from 1 to {MOST_STEPS}")
+        for name, fewest in (("implant_channels", 1), ("implant_epochs", 0)):
+            value = getattr(self, name)
+            require(fewest <= value <= MOST_STEPS, name, value, f"from {fewest} to {MOST_STEPS}")
         for name in ("implant_learning_rate", "implant_tau"):
             require(0 < getattr(self, name) < math.inf, name, getattr(self, name), "a number above 0")
         require(0 <= self.decision_margin < math.inf, "decision_margin", self.decision_margin, "a number, 0 or more")
@@ -307,11 +390,38 @@ class ImplantConfig:
 
 
 @dataclass(frozen=True)
+class RivalConfig:
+    """Settings of the other methods of --method; chosen on validation classes (docs/lab-log.md)."""
+
+    logistic_strength: float = 3.0
+    """logistic: the inverse of the penalty on the weights, as scikit-learn's C."""
+    cosine_steps: int = 30
+    """baseline++: full-batch steps on the supports."""
+    cosine_learning_rate: float = 3e-3
+    """baseline++: learning rate of AdamW."""
+    block_steps: int = 10
+    """last-block: full-batch steps on the leave-one-out subtasks of the supports."""
+    block_learning_rate: float = 3e-4
+    """last-block: learning rate of AdamW."""
+    imprint_steps: int = 0
+    """imprinted: steps of fine-tuning on base images and supports; 0 imprints only."""
+    imprint_learning_rate: float = 1e-3
+    """imprinted: learning rate of these steps."""
+
+    def __post_init__(self) -> None:
+        for name in ("cosine_steps", "block_steps", "imprint_steps"):
+            require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
+        for name in ("logistic_strength", "cosine_learning_rate", "block_learning_rate", "imprint_learning_rate"):
+            require(0 < getattr(self, name) < math.inf, name, getattr(self, name), "a number above 0")
+
+
+@dataclass(frozen=True)
 class ClassifierConfig:
     """A classifier of your own images."""
 
     base: str = "efficientnet-lite0"
-    """The base network: efficientnet-lite0 (photos), fc100 (32 px), or a file written by `implanting pretrain`."""
+    """The base network: efficientnet-lite0 (photos), efficientnet-lite2 or lite0+lite2 (photos, two and three times the
+    cost), fc100 (32 px), or a file written by `implanting pretrain`."""
     implants: Literal["auto"] | bool = "auto"
     """Train implants on the examples: True, False, or auto, which trains them if they helped on validation images."""
     unknown: str | None = None

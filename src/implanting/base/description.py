@@ -9,7 +9,7 @@ import torch
 from msgspec import Meta
 
 from implanting.base.training_facts import Count, TrainingFacts
-from implanting.config import LARGEST_SIDE, PretrainConfig, config_from_dict, retired_settings
+from implanting.config import CLASSIFYING, LARGEST_SIDE, PretrainConfig, config_from_dict, retired_settings
 from implanting.dense_classification import CosineClassifier
 from implanting.images import Normalisation, Preprocessing
 from implanting.networks import Network, build_network
@@ -106,15 +106,19 @@ def count_numbers(config: PretrainConfig, classes: int, image_size: tuple[int, i
 def _count_small(config: PretrainConfig, width: int, classes: int, image_size: tuple[int, int]) -> int:
     architecture = dataclasses.replace(config.architecture, width=width)
     network, classifier = build(dataclasses.replace(config, architecture=architecture), 1, image_size)
-    fixed = sum(tensor.numel() for tensor in (*network.state_dict().values(), *classifier.state_dict().values()))
-    return fixed + (classes - 1) * classifier.class_weights.numel()
+    fixed = sum(tensor.numel() for tensor in network.state_dict().values())
+    if classifier is None:
+        return fixed
+    return fixed + classes * classifier.class_weights.numel() + classifier.tau.numel()
 
 
-def build(config: PretrainConfig, classes: int, image_size: tuple[int, int]) -> tuple[Network, CosineClassifier]:
-    """A network and its classifier with the initial weights of the configuration's seed."""
+def build(config: PretrainConfig, classes: int, image_size: tuple[int, int]) -> tuple[Network, CosineClassifier | None]:
+    """A network and, where it learns class weights, its classifier, with the initial weights of the seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         network = build_network(config.architecture)
         network.to(memory_format=torch.channels_last)  # type: ignore[call-overload] # torch's stubs lack it
+        if config.method not in CLASSIFYING:
+            return network, None
         classifier = CosineClassifier(classes, network.dim, config.pooling, config.tau, network.map_size(*image_size))
     return network, classifier

@@ -11,7 +11,8 @@ class FewShotClassifier(ImageClassifier, ClassifierMixin, BaseEstimator):  # typ
 
     Parameters, whose defaults are those of `ClassifierConfig`, `InferenceConfig` and `ImplantConfig`:
 
-    - `base`: the base network: "efficientnet-lite0", "fc100", a file of `implanting pretrain`, or a `BaseNetwork`
+    - `base`: the base network: "efficientnet-lite0", "efficientnet-lite2", "lite0+lite2" (both side by side), "fc100",
+      a file of `implanting pretrain`, or a `BaseNetwork`
     - `implants`: train implants on the examples: True, False, or "auto", which is where they help
     - `unknown`: the label to answer where an image fits no class; None always answers with a class
     - `refuse`: the share of images of known classes that may be answered with `unknown`

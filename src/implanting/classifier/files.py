@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import torch
 from msgspec import Meta
 from torch import Tensor
 
@@ -52,6 +53,8 @@ def save_classifier(settings: Mapping[str, Any], learned: Learned, path: Path, s
         "code_version": __version__,
     }
     tensors = {"prototypes": learned.prototypes, "counts": learned.counts}
+    if learned.prints:
+        tensors["prints"] = torch.tensor(sorted(learned.prints))
     tensors |= prefixed("base", base_tensors)
     if learned.implants is not None:
         document["implant_sizes"] = learned.implants.sizes
@@ -155,6 +158,7 @@ def _learned_from(base: BaseNetwork, document: Mapping[str, Any], tensors: Tenso
         implants=implants,
         support_views=int(document.get("support_views", 1)),
         supports=(supports["images"], supports["labels"]) if supports else None,
+        prints=frozenset(tensors["prints"].tolist() if "prints" in tensors else ()),  # files of 0.1 have none
     )
 
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from implanting.base import BaseNetwork, load_base
 from implanting.classifier.files import read_classifier, save_classifier
 from implanting.classifier.labels import Answer, Answering, Labels, as_labels, class_numbers, is_like
-from implanting.classifier.learned import Learned
+from implanting.classifier.learned import Learned, prints_of
 from implanting.classifier.learning import learn, with_implants
 from implanting.config import ClassifierConfig, ImplantConfig, InferenceConfig, require
 from implanting.errors import CheckpointError, ConfigError, DataError, ImageError, ImplantsKept
@@ -30,6 +30,14 @@ from implanting.images import BATCH, Failure, ImageSource, decode_batches, list_
 from implanting.runtime import Progress, choose_device, seed_from, silent
 
 CONFIG, IMPLANTS, POOLING = ClassifierConfig(), ImplantConfig(), InferenceConfig()
+
+
+def _noting(batches: Iterator[UInt8[Tensor, "_ _ _ 3"]], prints: set[int]) -> Iterator[UInt8[Tensor, "_ _ _ 3"]]:
+    """Pass batches on, and note the print of each image."""
+    for images in batches:
+        prints.update(prints_of(images))
+        yield images
+
 
 Own = TypeVar("Own", bound="ImageClassifier")
 """The class itself, or the estimator made of it."""
@@ -107,7 +115,7 @@ class ImageClassifier:
         """Train anew on the examples kept, those that were added later among them."""
         self.check_fitted()
         if self.learned_.supports is None:
-            raise ConfigError("refit needs the examples, which were not kept: fit with keep_supports=True")
+            raise ConfigError("refit needs the examples, which were not kept: fit with `keep_supports`")
         images, labels = self.learned_.supports
         self._learn(self.base_, iter(images.split(BATCH)), self.classes_, labels)
         return self
@@ -145,13 +153,14 @@ class ImageClassifier:
             config = ImplantConfig(self.implant_channels, self.implant_epochs, self.implant_learning_rate)
         views = base.usage.support_views(int(counts.median()))
         pooling = InferenceConfig(self.support_pooling, self.query_pooling, views)
-        images = None
+        images, prints = None, set[int]()
+        batches = _noting(batches, prints)
         if self.keep_supports:
             images = torch.cat(list(batches))
             batches = iter(images.split(BATCH))
         learned = learn(base, pooling, config, batches, labels, seed_from(self.random_state))
         supports = None if images is None else (images, labels)
-        self.learned_ = dataclasses.replace(learned, classes=classes, supports=supports)
+        self.learned_ = dataclasses.replace(learned, classes=classes, supports=supports, prints=frozenset(prints))
 
     def add_class(self: Own, label: Hashable, images: Any) -> Own:
         """Learn one more class; the other prototypes, and the implants, stay as they are."""
@@ -239,8 +248,9 @@ class ImageClassifier:
             if len(batch.images):
                 probabilities, scores = now._scored(batch.images)
                 labels, rankings = answering.labels(probabilities, scores), answering.rankings(probabilities, top)
+                seen = [one in self.learned_.prints for one in prints_of(batch.images)]
                 for index, *answer in zip(
-                    batch.indices.tolist(), labels.tolist(), rankings, scores.tolist(), strict=True
+                    batch.indices.tolist(), labels.tolist(), rankings, scores.tolist(), seen, strict=True
                 ):
                     each[index] = Answer(sources[index], *answer)
             yield from (each[index] for index in sorted(each))

@@ -102,6 +102,8 @@ class Answer:
     ranking: Ranking
     """The most probable classes with their probabilities."""
     open_set_score: float
+    seen: bool = False
+    """Whether the classifier was fitted to this very image."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ class Answering:
             known = len(self.calibration.known)
             warnings.warn(
                 f"no image is answered {self.unknown!r}: {known} images that were not fitted to cannot tell the "
-                f"{100 * self.refuse:g} % that may be refused; give more images per class, or raise refuse",
+                f"{100 * self.refuse:g} % that may be refused; give more images per class, or raise `refuse`",
                 CannotRefuse,
                 stacklevel=4,  # of the classifier's caller
             )

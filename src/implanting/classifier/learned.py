@@ -5,6 +5,7 @@ cost of themselves; the implants stay as they were trained.
 """
 
 import dataclasses
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -24,6 +25,12 @@ from implanting.implants import Implants, encode, widened
 
 Images = UInt8[Tensor, "image height width 3"]
 Batches = Iterable[UInt8[Tensor, "_ _ _ 3"]]
+
+
+def prints_of(images: Images) -> list[int]:
+    """A hash of each image's pixels; nothing of the image can be read from it."""
+    digests = (hashlib.blake2b(image.tobytes(), digest_size=8).digest() for image in images.numpy())
+    return [int.from_bytes(digest, "little", signed=True) for digest in digests]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +53,8 @@ class Learned:
     """Views of each support that its prototype averages."""
     supports: tuple[Images, Int[Tensor, " image"]] | None = None
     """The examples and their class numbers, where they are kept."""
+    prints: frozenset[int] = frozenset()
+    """Hashes of the examples' pixels, by which an image that was fitted to is recognised."""
 
     def features(self, images: Images) -> Float[Tensor, "image location dim"]:
         """phi of each image, widened by the implants where there are any."""
@@ -65,8 +74,9 @@ class Learned:
 
     def with_images(self, batches: Batches, labels: Int[Tensor, " image"]) -> "Learned":
         """Further supports of these classes, read batch by batch."""
-        vectors, kept = [], []
+        vectors, kept, prints = [], [], set(self.prints)
         for images in batches:
+            prints.update(prints_of(images))
             features = self.features(views_of(images, self.support_views).flatten(0, 1))
             vectors.append(self.classify.vectors(features).unflatten(0, (self.support_views, -1)).mean(0))
             if self.supports is not None:
@@ -79,7 +89,7 @@ class Learned:
             torch.cat([self.supports[1], labels]),
         )
         moved = self.prototypes + (added / counts)[:, None] * moves
-        return dataclasses.replace(self, prototypes=moved, counts=counts, supports=supports)
+        return dataclasses.replace(self, prototypes=moved, counts=counts, supports=supports, prints=frozenset(prints))
 
     def with_classes(self, classes: np.ndarray) -> "Learned":
         """The same classes among further ones, which wait for their first image."""

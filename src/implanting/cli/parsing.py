@@ -26,10 +26,16 @@ EXAMPLES = {
   implanting predict trees.safetensors album/ --sort-into sorted/ --min-probability 0.7""",
     "score": """\
   implanting score trees.safetensors labelled/           one sub-folder per class
-  implanting score trees.safetensors labelled/ --report trees.html""",
+  implanting score trees.safetensors labelled/ --report trees.html --answers trees.csv""",
+    "check": """\
+  implanting check photos/                               one sub-folder per class
+  implanting check trees.safetensors                     made with --keep-supports""",
+    "suggest": """\
+  implanting suggest trees.safetensors unlabelled/ --count 20""",
     "explain": """\
   implanting explain trees.safetensors a.jpg --out a-heat.png
-  implanting explain trees.safetensors a.jpg --label oak --finer 3 --out a-oak.png""",
+  implanting explain trees.safetensors a.jpg --label oak --finer 3 --out a-oak.png
+  implanting explain trees.safetensors album/ --out heat-maps/       a picture per image""",
     "serve": """\
   implanting serve                                       opens the page in the browser
   implanting serve --data projects/ --port 9000 --no-open
@@ -41,19 +47,24 @@ EXAMPLES = {
   implanting pretrain --data data/FC100 --recipe cpu --out base.safetensors
   implanting pretrain --data data/FC100 --recipe cpu --out base.safetensors --resume
   implanting pretrain --data photos --splits classes.json --image-size 84 --epochs 30 --out base.safetensors
-  implanting pretrain --data cifar-100-python.tar.gz --splits fc100 --pooling gap --out gap.safetensors""",
+  implanting pretrain --data cifar-100-python.tar.gz --splits fc100 --pooling gap --out gap.safetensors
+  implanting pretrain --data data/FC100 --recipe cpu --method tadam --out tadam.safetensors""",
     "evaluate": """\
   implanting evaluate --base base.safetensors --data data/FC100 --shot 1 5 10
   implanting evaluate --base base.safetensors --data data/FC100 --shot 5 --implants --tasks 400 --workers 2
+  implanting evaluate --base base.safetensors --data data/FC100 --method prototypes logistic simpleshot
   implanting evaluate --base base.safetensors --data data/FC100 --classes both --json""",
     "reproduce": """\
   implanting reproduce table5 --data data/FC100 --recipe cpu --tasks 1000 --out tables
   implanting reproduce table4 --data data/miniImageNet --shot 5 --workers 2 --out tables
+  implanting reproduce table5 --data data/FC100 --recipe cpu --systems --out tables
+  implanting reproduce ablation --data data/FC100 --recipe cpu --tasks 1000 --out tables
   implanting reproduce figure3 --data data/FC100 --recipe cpu --out tables""",
     "info": """\
   implanting info base.safetensors         what the file holds, and whether this machine can run it
   implanting info base.safetensors --json  all of it, for programs
-  implanting info --recipes                what each recipe of `implanting pretrain` costs and gives""",
+  implanting info --recipes                what each recipe of `implanting pretrain` costs and gives
+  implanting info --methods                every method of `implanting evaluate`, its citation and what it needs""",
     "bench pretrain": """\
   implanting bench pretrain --widths 32 --rounds 5""",
     "bench adapt": """\
@@ -62,6 +73,10 @@ EXAMPLES = {
   implanting bench evaluate --tasks 2000 --json""",
     "bench classifier": """\
   implanting bench classifier --json""",
+    "bench photos": """\
+  implanting bench photos photos/                                  one sub-folder per class, a few photos in each
+  implanting bench photos photos/ --images 1 5 --draws 200         narrower intervals
+  implanting bench photos photos/ --base lite0+lite2 --way 5 --json""",
     "export": """\
   implanting export trees.safetensors --onnx trees.onnx
   implanting export trees.safetensors --onnx trees.onnx --heat-map   with a map for each class""",

@@ -296,9 +296,8 @@ def _eight_bits(grey: np.ndarray, mode: str, name: str) -> UInt8[np.ndarray, "he
             DataWarning,
             stacklevel=2,
         )
-    extreme = max(abs(darkest), abs(white)) > SIXTEEN_BITS  # more than single precision can tell apart, or hold
-    numbers: np.ndarray[Any, np.dtype[Any]] = grey.astype(np.float64 if extreme else np.float32)
-    scaled = (numbers - darkest) * (EIGHT_BITS / (white - darkest))
+    precise: type[np.floating[Any]] = np.float64 if max(abs(darkest), abs(white)) > SIXTEEN_BITS else np.float32
+    scaled = (grey.astype(precise) - darkest) * (EIGHT_BITS / (white - darkest))
     return np.rint(scaled).clip(0, EIGHT_BITS).astype(np.uint8)
 
 

@@ -126,7 +126,10 @@ def fitting_of(base: BaseNetwork, pooling: InferenceConfig, config: ImplantConfi
     if base.pooling == "flatten":
         raise ConfigError("implants need a base trained with dense, gap or gmp; this one was trained with flatten")
     if base.tail is None:
-        raise ConfigError(f"implants need a description of the last layers of {base.name}: give one as tail=...")
+        raise ConfigError(
+            f"implants need a description of the last layers, which {base.name} has none of: set `implants` False, "
+            "take a single network, or describe the layers of your own by tail=..."
+        )
     classify = prototype_classifier(base.pooling, base.tau, pooling)
     return Fitting(base.tail, classify, config, pooling.support_views)
 

@@ -1,4 +1,4 @@
-"""What happens in a run, for whoever watches it: the display, the log and the curves drawn from that.
+"""The events of a run, which the display shows and the log stores.
 
 In a log an event is a JSON document with its name under "event".
 """
@@ -19,9 +19,9 @@ class Started:
     step: int
     steps: int
     images: int
-    """How many base images there are."""
+    """The number of base images."""
     unvalidated: str | None = None
-    """Why the validation classes that were given cannot serve as such."""
+    """The reason why the given validation classes cannot be used, if there is one."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Stepped:
 
 @dataclass(frozen=True)
 class Stopped:
-    """The run was asked to stop, and is saved as it stands."""
+    """The run was asked to stop, and its current state is saved."""
 
     step: int
     seconds: float

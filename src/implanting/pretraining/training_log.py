@@ -12,7 +12,7 @@ from implanting.runtime import append_to, open_file, parse_json, write_atomicall
 class TrainingLog:
     """Appends a run's events to a file, a JSON document a line.
 
-    A resumed run takes up the log where its checkpoint stands: what the killed run logged after that is dropped. A run
+    A resumed run continues the log from its checkpoint: later events of the killed run are dropped. A run
     that is refused before it starts leaves no log.
     """
 

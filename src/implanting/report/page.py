@@ -7,11 +7,16 @@ from pathlib import Path
 from implanting.fewshot import Share
 from implanting.report.contents import ScoreReport
 from implanting.report.gallery import gallery
+from implanting.report.reliability import curve, note
 from implanting.report.tables import confusion, per_class_table, settings_table
 from implanting.runtime import holds, write_atomically
 
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
-"""What a browser may load: pictures and style of this very file, no script, nothing from outside."""
+"""A browser may load pictures and style of this very file, no script, and nothing from outside."""
+
+DIFFERENCE = (
+    "and their difference, which shows what tells the two apart: red speaks for the first, blue for the second."
+)
 
 MARK = '<meta name="generator" content="implanting">'
 """By this a report is known that may be replaced by another."""
@@ -33,16 +38,20 @@ def render(report: ScoreReport) -> str:
     parts = [
         f"<h1>{escape(report.title)}</h1>",
         summary(report.score.accuracy),
+        *(f"<p class=warning>{escape(remark)}</p>" for remark in report.remarks),
+        _section("Answers by class", *confusion(report)),
+        _section("Classes", PER_CLASS_NOTE, per_class_table(report)),
+        _reliability(report),
         _section(
-            "Wrong answers", "The surest first. Maps: the likeliest class, then the true one.", gallery(report.wrong)
+            "Wrong answers",
+            f"The surest come first. Maps: the likeliest class, the true one, {DIFFERENCE}",
+            gallery(report.wrong),
         ),
         _section(
             "Right answers",
-            "The surest of each class in turn. Maps: the answer, then the second likeliest class.",
+            f"The surest of each class in turn. Maps: the answer, the second likeliest class, {DIFFERENCE}",
             gallery(report.right),
         ),
-        _section("Classes", PER_CLASS_NOTE, per_class_table(report)),
-        _section("What is taken for what", *confusion(report)),
         _section("Settings", "", settings_table(report)),
     ]
     return (
@@ -54,6 +63,11 @@ def render(report: ScoreReport) -> str:
         + "\n".join(filter(None, parts))
         + "\n</main></body></html>\n"
     )
+
+
+def _reliability(report: ScoreReport) -> str:
+    bins = list(report.reliability)
+    return _section("Calibration", note(bins), curve(bins)) if bins else ""
 
 
 def _section(heading: str, note: str, content: str) -> str:

@@ -21,6 +21,7 @@ from implanting.runtime.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
+from implanting.runtime.descent import AdamW
 from implanting.runtime.documents import checked, parse_json
 from implanting.runtime.machine import check_cores, check_memory, free_memory
 from implanting.runtime.processes import from_rank_zero, group, process_group, share, synchronise, total, wait_for_all
@@ -52,6 +53,7 @@ from implanting.runtime.writing import (
 
 __all__ = [
     "FORMAT",
+    "AdamW",
     "Progress",
     "Shape",
     "Stream",

@@ -52,7 +52,9 @@ def test_a_damaged_embedded_base_is_refused():
         base_from_document({}, tensors)
 
 
-@pytest.mark.parametrize(("name", "megabytes"), [("efficientnet-lite0", 14), ("efficientnet-lite2", 20)])
+@pytest.mark.parametrize(
+    ("name", "megabytes"), [("efficientnet-lite0", 14), ("efficientnet-lite2", 20), ("lite0+lite2", 34)]
+)
 def test_an_imagenet_base_embedded_in_another_document_comes_back(name, megabytes):
     base = load_base(name).with_tau(12.5)
     document, tensors = base_document(base)

@@ -1,7 +1,9 @@
 """`implanting explain`: where an image looks like a class, as a picture."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Annotated
 
@@ -10,21 +12,23 @@ import tyro
 from implanting.classifier import ImageClassifier, from_text
 from implanting.cli.parsing import parse
 from implanting.config import RunConfig, require
-from implanting.console import print_text
+from implanting.console import print_text, say
+from implanting.errors import ConfigError, DataError, ImageError
 from implanting.heatmap import MapKind, picture_format
+from implanting.images import find_images
 from implanting.runtime import check_destination, is_our_picture, set_threads
 
 
 @dataclass(frozen=True)
 class Explain:
-    """A heat map of where an image looks like a class, laid over the image (docs/heat-maps.md tells how to read it)."""
+    """A heat map of where an image looks like a class, laid over the image (docs/heat-maps.md says how to read it)."""
 
     file: Annotated[Path, tyro.conf.Positional]
     """A classifier made by `implanting fit`."""
-    image: Annotated[Path, tyro.conf.Positional]
-    """The image to explain."""
+    images: Annotated[tuple[str, ...], tyro.conf.Positional]
+    """The image to explain; or several, a folder, a pattern, or - for standard input."""
     out: Path
-    """Where the picture is written (.png, .jpg, .pdf, .svg, .webp)."""
+    """Where the picture is written (.png, .jpg, .pdf, .svg, .webp); for several images a folder."""
     label: str | None = None
     """The class to look for; default: the most probable ones."""
     top: int = 1
@@ -41,21 +45,58 @@ class Explain:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Draw the picture and say what it shows."""
+    """Draw the pictures and say what they show."""
     command = parse(Explain, "explain", arguments)
     require(command.top >= 1, "top", command.top, "1 or more")
     require(command.finer >= 1, "finer", command.finer, "1 or more")
-    picture_format(command.out)
-    ending, inputs = command.out.suffix.lower(), (command.file, command.image)
-    check_destination(command.out, "out", ending, replaces=is_our_picture, inputs=inputs, overwrite=command.overwrite)
+    single = len(command.images) == 1 and Path(command.images[0]).is_file()
+    if single:
+        picture_format(command.out)
+        places = [(Path(command.images[0]), command.out)]
+    else:
+        places = _places(command)
+    for image, out in places:
+        if single or os.path.lexists(out):
+            ending, inputs = out.suffix.lower(), (command.file, image)
+            check_destination(out, "out", ending, replaces=is_our_picture, inputs=inputs, overwrite=command.overwrite)
     set_threads(command.run.threads)
     classifier = ImageClassifier.load(command.file, base=command.base, device=command.run.device)
     label = None if command.label is None else from_text(command.label, classifier.classes_)
-    explanation = classifier.explain(command.image, label, top=command.top, kind=command.kind, finer=command.finer)
-    explanation.save(command.out)
-    shown = ", ".join(
-        f"{name} {100 * probability:.1f} %"
-        for name, probability in zip(explanation.classes, explanation.probabilities, strict=True)
-    )
-    print_text(f"{command.out}: {shown}")
+    drawn = 0
+    for image, out in places:
+        try:
+            explanation = classifier.explain(image, label, top=command.top, kind=command.kind, finer=command.finer)
+        except ImageError as error:
+            if single:
+                raise
+            say(f"left out: {error}")
+            continue
+        if not single:
+            out.parent.mkdir(parents=True, exist_ok=True)
+        explanation.save(out)
+        drawn += 1
+        shown = ", ".join(
+            f"{name} {100 * probability:.1f} %"
+            for name, probability in zip(explanation.classes, explanation.probabilities, strict=True)
+        )
+        print_text(f"{out}: {shown}")
+    if not drawn:
+        raise DataError(f"none of the {len(places)} images could be read: see the lines above")
     return 0
+
+
+def _places(command: Explain) -> list[tuple[Path, Path]]:
+    """Each image and the picture of it, in a folder, by the path that the image has in its own folder."""
+    if command.out.suffix and not command.out.is_dir():
+        raise ConfigError(f"--out {command.out}: there are several images, so name a folder, without an ending")
+    places: list[tuple[Path, Path]] = []
+    taken: set[Path] = set()
+    for name in command.images:
+        for image in find_images([name], skip_bad=name == "-"):
+            within = image.relative_to(name) if Path(name).is_dir() else Path(image.name)
+            wanted = command.out / within.with_name(f"{within.name}.png")
+            free = (wanted.with_name(f"{within.name}{f' ({number})' * (number > 1)}.png") for number in count(1))
+            out = next(place for place in free if place not in taken)
+            taken.add(out)
+            places.append((image, out))
+    return places

@@ -44,8 +44,11 @@ class Reproduce:
 
     HELP_FROM: ClassVar[tuple[type, ...]] = (TaskConfig, Evaluate)
 
-    what: Annotated[Literal["table1", "table2", "table3", "table4", "table5", "figure3"], tyro.conf.Positional]
-    """Tables 1: networks; 2: pooling, base and novel classes; 3: pooling of implants; 4: miniImageNet; 5: FC100."""
+    what: Annotated[
+        Literal["table1", "table2", "table3", "table4", "table5", "figure3", "ablation"], tyro.conf.Positional
+    ]
+    """Tables 1: networks; 2: pooling, base and novel classes; 3: pooling of implants; 4: miniImageNet; 5: FC100.
+    ablation: implants and their rivals on the same frozen features."""
     data: Path
     """A data set (docs/data.md): the one of the table, or any other."""
     out: Path
@@ -60,6 +63,8 @@ class Reproduce:
     queries: int = TaskConfig.queries
     tasks: int = TaskConfig.tasks
     """Tasks per cell; with implants at most 5,000, as in the paper. Figure 3 uses at most 20."""
+    systems: bool = False
+    """In tables 4 and 5, also train and test the systems that the paper quotes from the literature."""
     seed: int = TaskConfig.seed
     """Fixes initial weights, order and augmentation of training, images held out, and tasks."""
     half: bool = Evaluate.half
@@ -130,5 +135,5 @@ def base_of(command: Reproduce, material: Material, stage1: Stage1) -> Path:
 
 def train_base(command: Reproduce, material: Material, stage1: Stage1, device: torch.device) -> BaseNetwork:
     """Load, resume or train a base network; it is unfinished if training was stopped."""
-    config, file = base_settings(stage1, material.stage1), base_of(command, material, stage1)
+    config, file = base_settings(stage1, material.stage1, command.out), base_of(command, material, stage1)
     return train(config, material.base_images, material.validation, Output(file, resume=True), device)
