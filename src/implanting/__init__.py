@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from implanting.base import Validation as Validation
     from implanting.base import load_base as load_base
     from implanting.classifier import Answer as Answer
+    from implanting.classifier import HeldOut as HeldOut
     from implanting.classifier.estimator import FewShotClassifier as FewShotClassifier
     from implanting.config import AugmentConfig as AugmentConfig
     from implanting.config import ClassifierConfig as ClassifierConfig
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "base": "BaseDescription BaseNetwork TrainingFacts Validation load_base",
-    "classifier": "Answer",
+    "classifier": "Answer HeldOut",
     "classifier.estimator": "FewShotClassifier",
     "config": "AugmentConfig ClassifierConfig DataConfig ImplantConfig InferenceConfig NetworkConfig PretrainConfig "
     "TaskConfig",

@@ -298,6 +298,9 @@ class ClassifierConfig:
 
     base: str = "efficientnet-lite0"
     """The base network: efficientnet-lite0 (photos), fc100 (32 px), or a file made by `implanting pretrain`."""
+    head: Literal["auto", "logistic", "prototypes"] = "auto"
+    """How classes are told apart: a trained logistic head, prototypes (the paper's way), or auto: prototypes with
+    implants, else the head."""
     implants: Literal["auto"] | bool = "auto"
     """Train implants on the examples: True, False, or auto, which is where validation images showed that they help."""
     unknown: str | None = None

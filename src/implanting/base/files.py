@@ -11,7 +11,14 @@ from torch import Tensor
 
 from implanting.base.base_network import BaseNetwork, weights
 from implanting.base.description import BaseDescription, build
-from implanting.base.imagenet import BUNDLED, PUBLISHED, imagenet_base, imagenet_document, imagenet_from_document
+from implanting.base.imagenet import (
+    BUNDLED,
+    PUBLISHED,
+    imagenet_base,
+    imagenet_classes,
+    imagenet_document,
+    imagenet_from_document,
+)
 from implanting.dense_classification import CosineClassifier
 from implanting.errors import CheckpointError, ConfigError
 from implanting.networks import EfficientNetLite, Network
@@ -34,7 +41,7 @@ def base_document(base: BaseNetwork) -> tuple[dict[str, Any], dict[str, Tensor]]
         raise ConfigError(
             f"{base.name} is a network of your own, which a file cannot hold: save slim, and give it again on loading"
         )
-    return imagenet_document(base), base.tensors
+    return imagenet_document(base), base.tensors | imagenet_classes(base.network)
 
 
 def base_from_document(

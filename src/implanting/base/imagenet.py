@@ -22,7 +22,7 @@ from implanting.config import VIEWS, Pooling
 from implanting.errors import CheckpointError
 from implanting.images import Normalisation, Preprocessing
 from implanting.networks import LITE0, LITE2, EfficientNetLite, LiteVariant, build_lite, published_lite
-from implanting.runtime import part
+from implanting.runtime import part, prefixed
 
 BUNDLED = Path(__file__).parent / "weights"
 """What comes with this package."""
@@ -36,7 +36,7 @@ POOLING: Pooling = "gap"
 """How they were trained, and better at test than dense queries on flowers (docs/lab-log.md)."""
 
 
-LAST_WEIGHTS, MIDDLE_WEIGHTS = (1.0, 1.0, 0.75), (2.25, 9.0, 36.0)
+LAST_WEIGHTS, MIDDLE_WEIGHTS = (1.0, 1.0, 0.87), (1.5, 3.0, 6.0)
 """Of the readings of the last layers, and those of the middle one among which a task may choose (docs/lab-log.md)."""
 
 
@@ -122,6 +122,12 @@ def imagenet_document(base: BaseNetwork) -> dict[str, Any]:
     return {"origin": base.name, **facts, **dataclasses.asdict(base.preprocessing)}
 
 
+def imagenet_classes(network: EfficientNetLite) -> dict[str, Tensor]:
+    """The weights of ImageNet's classifier by the names they have in a file, where the network has them."""
+    named = {"weights": network.class_weights, "biases": network.class_biases}
+    return prefixed("imagenet", {name: value for name, value in named.items() if value is not None})
+
+
 def imagenet_from_document(document: Mapping[str, Any], tensors: Mapping[str, Tensor], path: str | Path) -> BaseNetwork:
     """The inverse of `imagenet_document`; `path` names the file in errors."""
     published = PUBLISHED[document["origin"]]
@@ -132,6 +138,8 @@ def imagenet_from_document(document: Mapping[str, Any], tensors: Mapping[str, Te
         )
     try:
         network = build_lite(part("network", tensors), published.variant)
+        if classes := part("imagenet", tensors):
+            network.class_weights, network.class_biases = classes["weights"], classes["biases"]
         height, width = document["image_size"]
         mean, std = (tuple(document["normalisation"][name]) for name in ("mean", "std"))
         preprocessing = Preprocessing((height, width), Normalisation(mean, std), document["resizing"])
@@ -162,11 +170,15 @@ def _head(with_classes: bool) -> HeadDefaults:
     less.
     """
     others = LAST_WEIGHTS if with_classes else LAST_WEIGHTS[:2]
-    return HeadDefaults(tuple((*others, middle) for middle in MIDDLE_WEIGHTS), few_shot_views=2)
+    weights = tuple((*others, middle) for middle in MIDDLE_WEIGHTS)
+    return HeadDefaults(weights, few_shot_views=2, calibrations=_calibrations(IMAGENET, "head_calibrations"))
 
 
 @cache
-def _calibrations(name: str) -> Mapping[int, Mapping[str, Any]]:
-    """How sure prototypes of one and of two images per class may be, tuned on the same flower classes."""
+def _calibrations(name: str, kind: str = "calibrations") -> Mapping[int, Mapping[str, Any]]:
+    """How sure prototypes, or a head, of one and of two images per class may be, tuned on choosing classes.
+
+    Those of a head were measured on Lite0 and serve Lite2 too.
+    """
     stored = json.loads((BUNDLED / f"{name}.json").read_text())
-    return {int(shots): document for shots, document in stored["calibrations"].items()}
+    return {int(shots): document for shots, document in stored[kind].items()}
