@@ -27,6 +27,10 @@ MOST_TRIED, MOST_HELD = 300, 1000
 LEAST_SPREAD = 1e-5
 """Mean square of centred features, against their length, below which all images count as the same one."""
 
+GROWTH = 0.5
+"""The largest score over distance grows by this power of the number of supports: 0.3 to 0.7 from 1 to 20 images per
+class in three domains (`docs/lab-log.md`). A fold has fewer of them than the whole task."""
+
 NEAREST = 1e-3
 """Distance from the centre, in lengths of usual supports, below which an image counts as no nearer."""
 
@@ -67,10 +71,12 @@ class HeldOutScores:
     scores: Float[Tensor, "image way"]
     distances: Float[Tensor, " image"]
     """From the centre, in the lengths of usual supports."""
+    growth: float
+    """How many times as large the scores of a head are that is fitted to all supports."""
 
     def open_set_scores(self) -> Float[Tensor, " image"]:
-        """How little each image fits any class."""
-        return open_set_score(self.scores, self.distances)
+        """How little each image would fit any class by a head that has as many supports as the whole one."""
+        return self.growth * open_set_score(self.scores, self.distances)
 
 
 @dataclass(frozen=True)
@@ -98,7 +104,7 @@ def fit_head(
     turn = deal(labels, FOLDS)
     tried = _evenly(labels, MOST_TRIED)
     nothing = supports.new_full((len(labels), int(labels.max()) + 1), torch.nan)
-    chosen, held_out = 0, HeldOutScores(nothing, nothing[:, 0])
+    chosen, held_out = 0, HeldOutScores(nothing, nothing[:, 0], 1.0)
     if bool((turn != NEVER).any()):
         products = Products.of(supports[tried], queries, dims)
         if len(candidates) > 1:
@@ -182,7 +188,8 @@ def _cross_fit(
         scores[held] = centred_products / length[fold] @ coefficients[fold]
         from_centre = squares[held] - 2 * asked_means[fold, held] + total[fold].squeeze()
         distances[held] = (from_centre / length[fold].squeeze()).clamp_min(0).sqrt()
-    return HeldOutScores(scores, distances)
+    growth = (len(fitted) * folds / int(kept.sum())) ** GROWTH
+    return HeldOutScores(scores, distances, growth)
 
 
 def _least(weights: Sequence[float]) -> float:

@@ -57,7 +57,8 @@ def test_held_out_scores_are_those_of_heads_fitted_without_the_fold() -> None:
         assert (found.scores[held].log_softmax(1) - expected).abs().max() < 5e-3
         again = fit(vectors[~held], labels[~held]).head
         open_set = again.open_set_score(vectors[held], again.scores(vectors[held]))
-        assert torch.allclose(found.open_set_scores()[held], open_set, atol=5e-3)
+        assert torch.allclose(found.open_set_scores()[held] / found.growth, open_set, atol=5e-3)
+    assert found.growth == pytest.approx((4 / 3) ** 0.5)
 
 
 def test_a_class_of_one_image_is_never_held_out() -> None:
