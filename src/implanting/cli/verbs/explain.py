@@ -33,8 +33,9 @@ class Explain:
     """The class to look for; default: the most probable ones."""
     top: int = 1
     """How many of the most probable classes to show, side by side."""
-    kind: MapKind = "similarity"
-    """similarity: the cosine of each location with the class. softmax: its probability among the classes."""
+    kind: MapKind | None = None
+    """evidence: what each location adds to the score of the class (default where a head answers). similarity: the
+    cosine of each location with the class. softmax: its probability among the classes."""
     finer: int = 1
     """Run the network at so many times its size: more locations, on an image larger than it was trained for."""
     overwrite: bool = False
