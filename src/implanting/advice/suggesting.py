@@ -45,9 +45,14 @@ def suggest(
         raise DataError("there is no image to suggest from; one or more are needed")
     indices, given, vectors, failures = [], [], [], []
     for batch in decode_batches(sources, learned.size, skip_bad=True, progress=progress, doing="looking at photos"):
-        features = learned.features(batch.images)
-        given.append(learned.probabilities(learned.cosines(features)))
-        vectors.append(unit_vectors(features))
+        if learned.head is not None:
+            readings = learned.base.read(batch.images)
+            given.append(learned.answers_by_readings(learned.head, readings)[0])
+            vectors.append(readings[:, : learned.base.reading_dims[0]])  # the first reading is the pooled phi
+        else:
+            features = learned.features(batch.images)
+            given.append(learned.probabilities(learned.cosines(features)))
+            vectors.append(unit_vectors(features))
         indices += batch.indices.tolist()
         failures += batch.failures
     if not indices:
