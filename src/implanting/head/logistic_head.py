@@ -5,6 +5,7 @@ domain. The folds of cross-fitting are fitted together, from inner products alon
 number of dims.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -32,7 +33,7 @@ GROWTH = 0.5
 class in three domains (`docs/lab-log.md`). A fold has fewer of them than the whole task."""
 
 NEAREST = 1e-3
-"""Distance from the centre, in lengths of usual supports, below which an image counts as no nearer."""
+"""Distance from the centre below which an image counts as no nearer."""
 
 Vectors = Float[Tensor, "image dim"]
 
@@ -46,7 +47,8 @@ class Head:
     centre: Float[Tensor, " dim"]
     """The mean of the classes."""
     spread: Float[Tensor, " dim"]
-    """What each dim was multiplied by before the fit: its reading's weight over the length of a usual support."""
+    """Of each dim in distances from the centre: its reading's weight over the length of a usual support, times the
+    score that is usual with so many classes."""
 
     def scores(self, vectors: Float[Tensor, "*image dim"]) -> Float[Tensor, "*image way"]:
         """Logits before calibration; over classes their sum is zero."""
@@ -64,13 +66,29 @@ def open_set_score(scores: Float[Tensor, "*image way"], distances: Float[Tensor,
     return -scores.amax(-1) / distances.clamp_min(NEAREST)
 
 
+def score_of_equals(way: int, penalty: float) -> float:
+    """The score of a support for its class where each class has one and all are equally far from each other.
+
+    The scores of a head grow with the number of classes as this one does, from 1.3 with two to 2.9 with ten and 6.4
+    with a thousand, so open-set scores over it are alike in tasks of any number. At the optimum the penalty times the
+    score is what the class's probability p lacks: (1 - p) way / (way - 1).
+    """
+    low, high = 0.0, 1 / penalty * way / (way - 1)
+    for _ in range(60):
+        score = (low + high) / 2
+        others = (way - 1) * math.exp(-score * way / (way - 1))
+        lacking = others / (1 + others) * way / (way - 1)
+        low, high = (score, high) if lacking > penalty * score else (low, score)
+    return (low + high) / 2
+
+
 @dataclass(frozen=True)
 class HeldOutScores:
     """What heads say of supports that they were not fitted to; nan of those whose class has no other image."""
 
     scores: Float[Tensor, "image way"]
     distances: Float[Tensor, " image"]
-    """From the centre, in the lengths of usual supports."""
+    """From the centre, in lengths of usual supports times their usual score."""
     growth: float
     """How many times as large the scores of a head are that is fitted to all supports."""
 
@@ -131,7 +149,8 @@ def _fit(
     classifier = logistic_regression((centred / length)[None], labels[None], penalty, intercept=False)
     class_weights = classifier.class_weights[0] * spread / length
     class_weights = class_weights.contiguous()  # as a file has it: sums round by the order of numbers in memory
-    return Head(class_weights, -(class_weights @ centre), centre, spread / length)
+    scale = score_of_equals(len(labels.bincount()), penalty) / length
+    return Head(class_weights, -(class_weights @ centre), centre, scale * spread)
 
 
 @dataclass(frozen=True)
@@ -181,13 +200,13 @@ def _cross_fit(
     truth = F.one_hot(labels[fitted], int(labels.max()) + 1).to(own.dtype).expand(folds, -1, -1)
     coefficients, _ = fit_dual(centred / length, truth, penalty, kept=kept, steps=FOLD_STEPS)
     scores = own.new_full((len(labels), truth.shape[2]), torch.nan)
-    distances = torch.full_like(squares, torch.nan)
+    distances, equals = torch.full_like(squares, torch.nan), score_of_equals(truth.shape[2], penalty)
     for fold in range(folds):
         held = turn == fold
         centred_products = asked[held] - own_means[fold] - asked_means[fold, held, None] + total[fold]
         scores[held] = centred_products / length[fold] @ coefficients[fold]
         from_centre = squares[held] - 2 * asked_means[fold, held] + total[fold].squeeze()
-        distances[held] = (from_centre / length[fold].squeeze()).clamp_min(0).sqrt()
+        distances[held] = equals * (from_centre / length[fold].squeeze()).clamp_min(0).sqrt()
     growth = (len(fitted) * folds / int(kept.sum())) ** GROWTH
     return HeldOutScores(scores, distances, growth)
 

@@ -212,7 +212,7 @@ class EfficientNetLite(nn.Module):
     def middle_and_last(self, x: Images) -> tuple[Tensor, Tensor]:
         """The map in the middle of the middle block, and the one that the head reads."""
         x, middle = self.stem(x), x
-        for number, block in enumerate(self.blocks):
+        for number, block in enumerate(cast(list[InvertedBlock], list(self.blocks))):
             filtered = block.filtered(x)
             middle = filtered if number == self.middle else middle
             x = block.from_filtered(x, filtered)

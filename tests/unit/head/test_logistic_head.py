@@ -8,6 +8,7 @@ from torch import Tensor
 
 from implanting.fewshot import deal
 from implanting.head import Fitted, fit_head
+from implanting.head.logistic_head import score_of_equals
 from toys import seeded
 
 DIMS, WEIGHTS = (12, 8), (1.0, 0.5)
@@ -99,3 +100,11 @@ def test_more_images_than_dims_and_than_folds_are_fitted_to() -> None:
     fitted = fit(drawn(labels), labels)
     assert fitted.held_out.scores.isfinite().all()
     assert (fitted.held_out.scores.argmax(1) == labels).float().mean() > 0.9
+
+
+@pytest.mark.parametrize("way", [2, 4, 10])
+def test_the_score_of_equals_is_that_of_supports_that_are_equally_far_from_each_other(way: int) -> None:
+    vectors, labels = torch.eye(way), torch.arange(way)
+    head = fit_head(vectors, vectors, labels, [way], [[1.0]], 0.1).head
+    assert head.scores(vectors).diagonal().mean() == pytest.approx(score_of_equals(way, 0.1), abs=1e-3)
+    assert torch.allclose(head.open_set_score(vectors, head.scores(vectors)), torch.tensor(-1.0), atol=1e-3)
