@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
+import msgspec
+
 from implanting.errors import ConfigError
 
 WIDE_CHANNELS = 16
@@ -20,6 +22,9 @@ MEMORY_BUDGET = 4 * 2**30
 
 VIEWS = 6
 """Number of fixed views of an image: the image, its mirror image and four shifts."""
+
+LARGEST_SIDE = 4096
+"""Side in pixels beyond which no image is given to a network: a batch of them would not fit in any memory."""
 
 MOST_STEPS = 10**9
 """Largest number of training steps or tasks; a larger one would take years and must be a typing error."""
@@ -82,6 +87,11 @@ def _require_seed(seed: int, name: str = "seed") -> None:
     require(0 <= seed < SEEDS, name, seed, f"from 0 to {SEEDS - 1}")
 
 
+def require_side(size: int | None, name: str = "image_size") -> None:
+    """Refuse a side in pixels that is none, or beyond all memory."""
+    require(size is None or 1 <= size <= LARGEST_SIDE, name, size, f"from 1 to {LARGEST_SIDE}")
+
+
 def _require_views(views: int, name: str) -> None:
     require(1 <= views <= VIEWS, name, views, f"from 1 to {VIEWS}")
 
@@ -99,7 +109,7 @@ class NetworkConfig:
 
     def __post_init__(self) -> None:
         require_listed(self)
-        require(self.width >= 1, "width", self.width, "1 or more")
+        require(1 <= self.width <= 2**16, "width", self.width, f"from 1 to {2**16}")
 
 
 @dataclass(frozen=True)
@@ -136,7 +146,7 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         _require_seed(self.split_seed, "split_seed")
-        require(self.image_size is None or self.image_size >= 1, "image_size", self.image_size, "1 or more")
+        require_side(self.image_size)
         require(self.hold_out >= 0, "hold_out", self.hold_out, "0 or more")
 
 
@@ -391,7 +401,7 @@ class RivalConfig:
     """baseline++: learning rate of AdamW."""
     block_steps: int = 10
     """last-block: full-batch steps on the leave-one-out subtasks of the supports."""
-    block_learning_rate: float = 3e-4
+    block_learning_rate: float = 1e-4
     """last-block: learning rate of AdamW."""
     imprint_steps: int = 0
     """imprinted: steps of fine-tuning on base images and supports; 0 imprints only."""
@@ -412,6 +422,9 @@ class ClassifierConfig:
     base: str = "efficientnet-lite0"
     """The base network: efficientnet-lite0 (photos), efficientnet-lite2 or lite0+lite2 (photos, two and three times the
     cost), fc100 (32 px), or a file written by `implanting pretrain`."""
+    head: Literal["auto", "logistic", "prototypes"] = "auto"
+    """How classes are told apart: a trained logistic head, prototypes (the paper's way), or auto: prototypes with
+    implants, else the head."""
     implants: Literal["auto"] | bool = "auto"
     """Train implants on the examples: True, False, or auto, which trains them if they helped on validation images."""
     unknown: str | None = None
@@ -436,7 +449,8 @@ def retired_settings(stored: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: value
         for name, value in stored.items()
-        if (name in RETIRED and RETIRED[name] not in (None, value)) or (name, value) in RETIRED_VALUES.items()
+        if (name in RETIRED and RETIRED[name] is not None and RETIRED[name] != value)
+        or (name in RETIRED_VALUES and RETIRED_VALUES[name] == value)
     }
 
 
@@ -444,14 +458,32 @@ Config = TypeVar("Config")
 
 
 def config_from_dict(kind: type[Config], values: Mapping[str, Any]) -> Config:
-    """The inverse of `dataclasses.asdict` for the nested configurations above; retired settings are ignored."""
-    hints = get_type_hints(kind)
-    nested = {
-        name: config_from_dict(hints[name], value) if dataclasses.is_dataclass(hints[name]) else value
+    """The inverse of `dataclasses.asdict` for the nested configurations above; retired settings are left out.
+
+    A value of another type than its field's, or a setting that is unknown, is a `ValueError`.
+    """
+    try:
+        return msgspec.convert(_known_settings(kind, values), kind)
+    except msgspec.ValidationError as fault:
+        raise ValueError(str(fault)) from None
+
+
+def _known_settings(kind: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    if not isinstance(values, Mapping):
+        raise ValueError(f"settings are {type(values).__name__}; needed are names with their values")
+    known = {field.name for field in dataclasses.fields(kind)}
+    kept = {
+        name: value
         for name, value in values.items()
-        if name not in RETIRED and (name, value) not in RETIRED_VALUES.items()
+        if name not in RETIRED and not (name in RETIRED_VALUES and RETIRED_VALUES[name] == value)
     }
-    return kind(**nested)
+    if unknown := sorted(kept.keys() - known):
+        raise ValueError(f"the setting {unknown[0]} is unknown to this version")
+    hints = get_type_hints(kind)
+    return {
+        name: _known_settings(hints[name], value) if dataclasses.is_dataclass(hints[name]) else value
+        for name, value in kept.items()
+    }
 
 
 def flat(config: Any) -> dict[str, Any]:

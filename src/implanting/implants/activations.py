@@ -28,6 +28,7 @@ from implanting.runtime import (
     Progress,
     Shape,
     allocate,
+    alone_in,
     common_arrays,
     falls_to_this_process,
     from_rank_zero,
@@ -112,15 +113,21 @@ def _cached_activations(
     base: BaseNetwork, image_set: ImageSet, cache: Path, dtype: np.dtype, progress: Progress
 ) -> Activations:
     if not from_rank_zero((cache / DESCRIPTION).exists()):
-        shapes, sizes = _shapes_of(base, image_set)
-        remedy = "choose another folder" + (", or use half precision" if dtype == np.float32 else "")
-        with kept_arrays(cache, shapes, dtype, remedy) as arrays:
-            if arrays:
-                _fill(base, image_set, arrays, progress)
-            wait_for_all()
-            if group()[0] == 0:
-                describe(cache, base, image_set, dtype, sizes, arrays)
+        with alone_in(cache):  # another command may be writing the same cache; then it is there when our turn comes
+            if not from_rank_zero((cache / DESCRIPTION).exists()):
+                _write_cache(base, image_set, cache, dtype, progress)
     return _activations_of(*read_cache(cache, base, image_set, dtype))
+
+
+def _write_cache(base: BaseNetwork, image_set: ImageSet, cache: Path, dtype: np.dtype, progress: Progress) -> None:
+    shapes, sizes = _shapes_of(base, image_set)
+    remedy = "choose another folder" + (", or use half precision" if dtype == np.float32 else "")
+    with kept_arrays(cache, shapes, dtype, remedy) as arrays:
+        if arrays:
+            _fill(base, image_set, arrays, progress)
+        wait_for_all()
+        if group()[0] == 0:
+            describe(cache, base, image_set, dtype, sizes, arrays)
 
 
 def encode(
