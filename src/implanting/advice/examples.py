@@ -52,13 +52,12 @@ def examples_of(classifier: ImageClassifier, names: Sequence[str] | None = None)
     images, labels = learned.supports
     if names is not None and len(names) != len(labels):
         raise DataError(f"{len(names)} names are given for {len(labels)} examples; needed is one name per example")
-    probabilities = cross_fitted(learned.base, images, labels)
     classes = tuple(learned.classes.tolist())
     return Examples(
         names if names is not None else _numbered(labels.numpy(), classes),
         classes,
         labels.numpy(),
-        probabilities.numpy(),
+        cross_fitted(learned.base, images, labels).numpy(),
         shrunken(images),
     )
 

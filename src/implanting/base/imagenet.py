@@ -12,17 +12,19 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from msgspec import Meta
 from torch import Tensor
 
 from implanting.base.base_network import BaseNetwork, HeadDefaults, UsageDefaults
+from implanting.base.description import Side
 from implanting.config import VIEWS, Pooling
 from implanting.errors import CheckpointError
 from implanting.images import Normalisation, Preprocessing
 from implanting.networks import LITE0, LITE2, EfficientNetLite, LiteVariant, SideBySide, build_lite, published_lite
-from implanting.runtime import part
+from implanting.runtime import checked, part
 
 BUNDLED = Path(__file__).parent / "weights"
 """What comes with this package."""
@@ -131,6 +133,17 @@ def imagenet_document(base: BaseNetwork) -> dict[str, Any]:
     return {"origin": base.name, **facts, **dataclasses.asdict(base.preprocessing)}
 
 
+@dataclass(frozen=True)
+class Stored:
+    """What `imagenet_document` gives, as it is checked when it is read."""
+
+    tau: Annotated[float, Meta(gt=0)]
+    pooling: Pooling
+    image_size: tuple[Side, Side]
+    normalisation: Normalisation
+    resizing: str
+
+
 def imagenet_from_document(document: Mapping[str, Any], tensors: Mapping[str, Tensor], path: str | Path) -> BaseNetwork:
     """The inverse of `imagenet_document`; `path` names the file in errors."""
     name = document["origin"]
@@ -143,10 +156,9 @@ def imagenet_from_document(document: Mapping[str, Any], tensors: Mapping[str, Te
         members, weights = IMAGENET_BASES[name].members, part("network", tensors)
         parts = [weights] if len(members) == 1 else [part(f"members.{place}", weights) for place in range(len(members))]
         networks = [build_lite(each, member.variant) for each, member in zip(parts, members, strict=True)]
-        height, width = document["image_size"]
-        mean, std = (tuple(document["normalisation"][each]) for each in ("mean", "std"))
-        preprocessing = Preprocessing((height, width), Normalisation(mean, std), document["resizing"])
-        return _base_of(name, networks, preprocessing, document["pooling"], float(document["tau"]))
+        stored = checked(document, Stored)
+        preprocessing = Preprocessing(stored.image_size, stored.normalisation, stored.resizing)
+        return _base_of(name, networks, preprocessing, stored.pooling, stored.tau)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:100]
         raise CheckpointError(

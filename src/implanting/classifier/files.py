@@ -6,20 +6,23 @@ the one the classifier was fitted on is refused.
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
+from msgspec import Meta
 from torch import Tensor
 
 from implanting.base import BaseNetwork, base_document, base_from_document, load_base
 from implanting.classifier.learned import Learned
+from implanting.config import LARGEST_SIDE, VIEWS
 from implanting.dense_classification import PrototypeClassifier
 from implanting.errors import CheckpointError, ConfigError, ImplantingError
 from implanting.fewshot import Calibration
 from implanting.implants import implant_tensors, implants_from_tensors
-from implanting.runtime import choose_device, part, prefixed, read_checkpoint, write_checkpoint
+from implanting.runtime import checked, choose_device, part, prefixed, read_checkpoint, write_checkpoint
 from implanting.version import __version__
 
 KIND = "classifier"
@@ -29,6 +32,8 @@ NOT_KEPT = frozenset({"base", "device"})
 """Settings that a file does not keep: it holds its base or tells where that is, and the device is the loader's."""
 
 Tensors = dict[str, Tensor]
+
+Side = Annotated[int, Meta(ge=1)]
 
 
 def save_classifier(settings: Mapping[str, Any], learned: Learned, path: Path, slim: bool) -> None:
@@ -85,6 +90,32 @@ def _plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     return plain if isinstance(plain["random_state"], int) else {**plain, "random_state": None}
 
 
+@dataclass(frozen=True)
+class StoredBase:
+    """What a document says of the base network."""
+
+    name: str
+    fingerprint: str
+    document: dict[str, Any] | None
+    found_as: str | None
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The types and bounds of a document; the calibration and the settings are checked where they are used."""
+
+    classes: Annotated[list[str | int | bool], Meta(min_length=2)]
+    dtype: str
+    settings: dict[str, Any]
+    image_size: Annotated[int, Meta(ge=1, le=LARGEST_SIDE)]
+    classify: dict[str, Any]
+    calibration: dict[str, Any]
+    base: StoredBase
+    digest: str
+    support_views: Annotated[int, Meta(ge=1, le=VIEWS)] = 1
+    implant_sizes: list[tuple[Side, Side]] | None = None
+
+
 def read_classifier(
     path: Path, base: str | Path | BaseNetwork | None = None, device: str = "auto"
 ) -> tuple[dict[str, Any], Learned]:
@@ -92,6 +123,7 @@ def read_classifier(
     computing_on = str(choose_device(device))
     document, tensors = read_checkpoint(path, KIND, "make one with `implanting fit`")
     try:
+        checked(document, Stored)
         if document["digest"] != digest(tensors):
             raise CheckpointError(f"{path} is damaged: what was learned is not what was saved; copy it anew")
         network = _find_base(path, document["base"], part("base", tensors), base).to(computing_on)

@@ -4,6 +4,7 @@ Two worlds meet here: paths, PIL images, arrays and labels of any kind outside, 
 The command line uses it as it is; `FewShotClassifier` is the same as a scikit-learn estimator (`estimator.py`).
 """
 
+import copy
 import dataclasses
 import inspect
 import warnings
@@ -211,16 +212,17 @@ class ImageClassifier:
 
     def predict(self, X: Any, *, progress: Progress = silent) -> np.ndarray:  # noqa: N803 (likewise)
         """The class of each image, or `unknown` where that is set and the image fits none."""
-        probabilities, scores = self._classified(X, progress)
-        return self._answering.labels(probabilities, scores)
+        now = self._as_it_is()
+        probabilities, scores = now._classified(X, progress)
+        return now._answering.labels(probabilities, scores)
 
     def predict_proba(self, X: Any, *, progress: Progress = silent) -> Float[np.ndarray, "image way"]:  # noqa: N803 (likewise)
         """The probability of each class, in the order of `classes_`; "none of these" takes no part."""
-        return self._classified(X, progress)[0].numpy()
+        return self._as_it_is()._classified(X, progress)[0].numpy()
 
     def open_set_score(self, X: Any, *, progress: Progress = silent) -> Float[np.ndarray, " image"]:  # noqa: N803 (likewise)
         """How little each image fits any class: the higher, the less."""
-        return self._classified(X, progress)[1].numpy()
+        return self._as_it_is()._classified(X, progress)[1].numpy()
 
     def answers(
         self, images: Any, *, top: int = 1, skip_bad: bool = False, progress: Progress = silent
@@ -239,12 +241,12 @@ class ImageClassifier:
 
     def answer_each(self, images: Any, *, top: int = 1, progress: Progress = silent) -> Iterator[Answer | Failure]:
         """For each image in order its answer, or why it does not decode, as soon as its batch is done."""
-        self.check_fitted()
-        sources, answering = list_sources(images), self._answering
-        for batch in decode_batches(sources, self.learned_.size, skip_bad=True, progress=progress, doing="classifying"):
+        now = self._as_it_is()
+        sources, answering = list_sources(images), now._answering
+        for batch in decode_batches(sources, now.learned_.size, skip_bad=True, progress=progress, doing="classifying"):
             each: dict[int, Answer | Failure] = {failure.index: failure for failure in batch.failures}
             if len(batch.images):
-                probabilities, scores = self._scored(batch.images)
+                probabilities, scores = now._scored(batch.images)
                 labels, rankings = answering.labels(probabilities, scores), answering.rankings(probabilities, top)
                 seen = [one in self.learned_.prints for one in prints_of(batch.images)]
                 for index, *answer in zip(
@@ -252,6 +254,11 @@ class ImageClassifier:
                 ):
                     each[index] = Answer(sources[index], *answer)
             yield from (each[index] for index in sorted(each))
+
+    def _as_it_is(self: Own) -> Own:
+        """A shallow copy, which answers alike to the end while another thread changes the classes."""
+        self.check_fitted()
+        return copy.copy(self)
 
     @property
     def _answering(self) -> Answering:
@@ -313,7 +320,8 @@ class ImageClassifier:
         settings, learned = read_classifier(Path(path), base, device)
         try:
             classifier = cls(**settings)
-        except TypeError as error:
+            classifier.check_settings(learned.classes)
+        except (TypeError, ValueError, ConfigError) as error:
             raise CheckpointError(
                 f"{path} is damaged: its settings are not those of a classifier ({error}); copy it anew or fit again"
             ) from error

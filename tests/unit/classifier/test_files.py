@@ -226,8 +226,8 @@ def test_a_save_that_fails_leaves_the_earlier_file(base, tmp_path, monkeypatch):
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("implanting.runtime.checkpoint.os.fsync", full)
-    with pytest.raises(CheckpointError, match="No space left"):
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(ConfigError, match="No space left"):
         one.add_class("fir", IMAGES[:1]).save(path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
