@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
+import msgspec
+
 from implanting.errors import ConfigError
 
 WIDE_CHANNELS = 16
@@ -21,8 +23,11 @@ MEMORY_BUDGET = 4 * 2**30
 VIEWS = 6
 """Number of fixed views of an image: the image, its mirror image and four shifts."""
 
+LARGEST_SIDE = 4096
+"""Side in pixels beyond which no image is given to a network: a batch of them would not fit in any memory."""
+
 MOST_STEPS = 10**9
-"""Steps of training, or tasks, beyond which a number is taken for a slip of the keyboard: years on any machine."""
+"""Largest number of training steps or tasks; a larger one would take years and must be a typing error."""
 
 SEEDS = 2**32
 """Seeds are 0 .. SEEDS - 1: PyTorch's generator on the CPU uses only 32 bits."""
@@ -34,7 +39,7 @@ TrainingMethod = Literal["cosine", "pn", "gidaris", "maml", "tadam"]
 """How a base network is trained: with a cosine classifier (the paper's stage 1), or as another system is."""
 
 CLASSIFYING: tuple[TrainingMethod, ...] = ("cosine", "gidaris")
-"""Those that learn class weights of the base classes."""
+"""The training methods that learn class weights of the base classes."""
 
 MethodName = Literal[
     "prototypes",
@@ -82,6 +87,11 @@ def _require_seed(seed: int, name: str = "seed") -> None:
     require(0 <= seed < SEEDS, name, seed, f"from 0 to {SEEDS - 1}")
 
 
+def require_side(size: int | None, name: str = "image_size") -> None:
+    """Refuse a side in pixels that is none, or beyond all memory."""
+    require(size is None or 1 <= size <= LARGEST_SIDE, name, size, f"from 1 to {LARGEST_SIDE}")
+
+
 def _require_views(views: int, name: str) -> None:
     require(1 <= views <= VIEWS, name, views, f"from 1 to {VIEWS}")
 
@@ -99,7 +109,7 @@ class NetworkConfig:
 
     def __post_init__(self) -> None:
         require_listed(self)
-        require(self.width >= 1, "width", self.width, "1 or more")
+        require(1 <= self.width <= 2**16, "width", self.width, f"from 1 to {2**16}")
 
 
 @dataclass(frozen=True)
@@ -123,7 +133,7 @@ class AugmentConfig:
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Where the images are and how they are read."""
+    """The location of the images, and how they are read."""
 
     splits: str | None = None
     """Class lists for data that comes unsplit: fc100, cifar-fs, miniimagenet, or a JSON or csv FILE."""
@@ -136,20 +146,20 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         _require_seed(self.split_seed, "split_seed")
-        require(self.image_size is None or self.image_size >= 1, "image_size", self.image_size, "1 or more")
+        require_side(self.image_size)
         require(self.hold_out >= 0, "hold_out", self.hold_out, "0 or more")
 
 
 @dataclass(frozen=True)
 class EpisodeConfig:
-    """Training by episodes, small tasks of base classes, where --method is not cosine."""
+    """Training on episodes (small tasks of base classes), if --method is not cosine."""
 
     train_way: int = 5
-    """Classes of an episode; more than at test may help prototypical networks."""
+    """Classes per episode; more than at test time may help prototypical networks."""
     train_shot: int = 5
-    """Support images of each class of an episode."""
+    """Support images per class of an episode."""
     train_queries: int = 15
-    """Query images of each class of an episode."""
+    """Query images per class of an episode."""
     episodes: int = 1
     """Episodes per step, summed over processes."""
     distance: Literal["euclidean", "cosine"] = "euclidean"
@@ -157,15 +167,15 @@ class EpisodeConfig:
     inner_steps: int = 5
     """maml: steps of gradient descent on the supports of an episode."""
     inner_test_steps: int = 10
-    """maml: the same for a task at test."""
+    """maml: steps of gradient descent on the supports of a task at test time."""
     inner_learning_rate: float = 0.01
     """maml: learning rate of these steps."""
     first_order: bool = False
-    """maml: leave out the second derivatives of the inner steps."""
+    """maml: ignore the second derivatives of the inner steps."""
     co_training: float = 0.9
     """tadam: share of steps on all base classes, to the power of the twentieths of training done; 0: no such step."""
     co_training_batch: int = 64
-    """tadam: images of such a step."""
+    """tadam: images per step on all base classes."""
 
     def __post_init__(self) -> None:
         require_listed(self)
@@ -178,7 +188,7 @@ class EpisodeConfig:
 
     @property
     def images(self) -> int:
-        """Images of a step."""
+        """Images per step."""
         return self.episodes * self.train_way * (self.train_shot + self.train_queries)
 
 
@@ -381,7 +391,7 @@ class ImplantConfig:
 
 @dataclass(frozen=True)
 class RivalConfig:
-    """Settings of the other methods of --method; chosen on validation classes (docs/lab-log.md)."""
+    """Settings of the other methods, chosen by --method; tuned on validation classes (docs/lab-log.md)."""
 
     logistic_strength: float = 3.0
     """logistic: the inverse of the penalty on the weights, as scikit-learn's C."""
@@ -391,7 +401,7 @@ class RivalConfig:
     """baseline++: learning rate of AdamW."""
     block_steps: int = 10
     """last-block: full-batch steps on the leave-one-out subtasks of the supports."""
-    block_learning_rate: float = 3e-4
+    block_learning_rate: float = 1e-4
     """last-block: learning rate of AdamW."""
     imprint_steps: int = 0
     """imprinted: steps of fine-tuning on base images and supports; 0 imprints only."""
@@ -412,6 +422,9 @@ class ClassifierConfig:
     base: str = "efficientnet-lite0"
     """The base network: efficientnet-lite0 (photos), efficientnet-lite2 or lite0+lite2 (photos, two and three times the
     cost), fc100 (32 px), or a file written by `implanting pretrain`."""
+    head: Literal["auto", "logistic", "prototypes"] = "auto"
+    """How classes are told apart: a trained logistic head, prototypes (the paper's way), or auto: prototypes with
+    implants, else the head."""
     implants: Literal["auto"] | bool = "auto"
     """Train implants on the examples: True, False, or auto, which trains them if they helped on validation images."""
     unknown: str | None = None
@@ -436,7 +449,8 @@ def retired_settings(stored: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: value
         for name, value in stored.items()
-        if (name in RETIRED and RETIRED[name] not in (None, value)) or (name, value) in RETIRED_VALUES.items()
+        if (name in RETIRED and RETIRED[name] is not None and RETIRED[name] != value)
+        or (name in RETIRED_VALUES and RETIRED_VALUES[name] == value)
     }
 
 
@@ -444,14 +458,32 @@ Config = TypeVar("Config")
 
 
 def config_from_dict(kind: type[Config], values: Mapping[str, Any]) -> Config:
-    """The inverse of `dataclasses.asdict` for the nested configurations above; retired settings are ignored."""
-    hints = get_type_hints(kind)
-    nested = {
-        name: config_from_dict(hints[name], value) if dataclasses.is_dataclass(hints[name]) else value
+    """The inverse of `dataclasses.asdict` for the nested configurations above; retired settings are left out.
+
+    A value of another type than its field's, or a setting that is unknown, is a `ValueError`.
+    """
+    try:
+        return msgspec.convert(_known_settings(kind, values), kind)
+    except msgspec.ValidationError as fault:
+        raise ValueError(str(fault)) from None
+
+
+def _known_settings(kind: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    if not isinstance(values, Mapping):
+        raise ValueError(f"settings are {type(values).__name__}; needed are names with their values")
+    known = {field.name for field in dataclasses.fields(kind)}
+    kept = {
+        name: value
         for name, value in values.items()
-        if name not in RETIRED and (name, value) not in RETIRED_VALUES.items()
+        if name not in RETIRED and not (name in RETIRED_VALUES and RETIRED_VALUES[name] == value)
     }
-    return kind(**nested)
+    if unknown := sorted(kept.keys() - known):
+        raise ValueError(f"the setting {unknown[0]} is unknown to this version")
+    hints = get_type_hints(kind)
+    return {
+        name: _known_settings(hints[name], value) if dataclasses.is_dataclass(hints[name]) else value
+        for name, value in kept.items()
+    }
 
 
 def flat(config: Any) -> dict[str, Any]:

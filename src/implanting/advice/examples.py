@@ -73,7 +73,7 @@ def cross_fitted(
 ) -> Float[Tensor, "image way"]:
     """Probabilities of each image by logistic regression that was fitted without its fold; nan where it is alone."""
     vectors = torch.cat([unit_vectors(base.embed(batch).cpu()) for batch in images.split(BATCH)])
-    scores = fit_head(vectors, vectors, labels, [vectors.shape[1]], [[1.0]], PENALTY).held_out
+    scores = fit_head(vectors, vectors, labels, [vectors.shape[1]], [[1.0]], PENALTY).held_out.scores
     asked = scores.isfinite().all(1)
     power = sharpness(scores[asked].double().log_softmax(1), labels[asked]) if asked.any() else 1.0
     return torch.softmax(power * scores, dim=1)

@@ -10,10 +10,17 @@ from typing import Any
 from torch import Tensor, nn
 
 from implanting.base.base_network import BaseNetwork, weights
-from implanting.base.description import BaseDescription, build
-from implanting.base.imagenet import BUNDLED, IMAGENET_BASES, imagenet_base, imagenet_document, imagenet_from_document
+from implanting.base.description import BaseDescription, build, count_numbers
+from implanting.base.imagenet import (
+    BUNDLED,
+    IMAGENET_BASES,
+    imagenet_base,
+    imagenet_classes,
+    imagenet_document,
+    imagenet_from_document,
+)
 from implanting.dense_classification import CosineClassifier
-from implanting.errors import CheckpointError, ConfigError
+from implanting.errors import CheckpointError, ConfigError, ImplantingError
 from implanting.networks import EfficientNetLite, Network, SideBySide
 from implanting.runtime import part, read_checkpoint, write_checkpoint
 
@@ -25,6 +32,9 @@ REMEDY = "make one with `implanting pretrain`"
 
 FC100 = "fc100"
 
+USUAL_WIDTH = 64
+"""Up to the paper's own width a network takes 32 MB, whatever a file claims."""
+
 
 def base_document(base: BaseNetwork) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """All that another file needs to hold in order to embed a base network: a JSON document and tensors."""
@@ -34,7 +44,7 @@ def base_document(base: BaseNetwork) -> tuple[dict[str, Any], dict[str, Tensor]]
         raise ConfigError(
             f"{base.name} is a network of your own, which a file cannot hold: save slim, and give it again on loading"
         )
-    return imagenet_document(base), base.tensors
+    return imagenet_document(base), base.tensors | imagenet_classes(base.network)
 
 
 def base_from_document(
@@ -48,6 +58,8 @@ def base_from_document(
             )
         return imagenet_from_document(document, tensors, path)
     description = _read_description(document, path)
+    if description.config.architecture.width > USUAL_WIDTH or description.config.pooling == "flatten":
+        _check_size(description, tensors, path)
     network, classifier = build(description.config, len(description.class_names), description.image_size)
     load_weights(network, classifier, tensors, path)
     return BaseNetwork.from_training(network, classifier, description, part("method", tensors))
@@ -99,6 +111,21 @@ def _read_description(document: Mapping[str, Any], path: Path | str) -> BaseDesc
         return BaseDescription.from_document(document)
     except (KeyError, TypeError, ValueError, AttributeError, ConfigError) as error:
         raise CheckpointError(f"{path} is damaged: its description cannot be read ({error!r}); train again") from error
+
+
+def _check_size(description: BaseDescription, tensors: Mapping[str, Tensor], path: Path | str) -> None:
+    """Refuse a description of a network of another size than the weights, before any memory is taken for it."""
+    held = part("network", tensors) | part("classifier", tensors)
+    try:
+        claimed = count_numbers(description.config, len(description.class_names), description.image_size)
+    except (RuntimeError, ImplantingError) as error:
+        raise CheckpointError(
+            f"{path} is damaged: no network has its configuration ({error}); copy it again"
+        ) from error
+    if claimed != sum(tensor.numel() for tensor in held.values()):
+        raise CheckpointError(
+            f"{path} is damaged: the tensors of its network do not fit its configuration; copy it again"
+        )
 
 
 def load_weights(

@@ -1,13 +1,17 @@
 """Flags and help from the configuration dataclasses."""
 
 import dataclasses
+import io
+import re
 from collections.abc import Sequence
+from contextlib import redirect_stderr
 from typing import Annotated, Any, TypeVar
 
 import tyro
 from tyro.constructors import ConstructorRegistry, StructConstructorSpec, StructFieldSpec, StructTypeInfo
 
 from implanting.console import print_text
+from implanting.errors import ConfigError
 
 EXAMPLES = {
     "fit": """\
@@ -83,6 +87,9 @@ EXAMPLES = {
 
 Command = TypeVar("Command")
 
+BOX = re.compile(r"\x1b\[[0-9;]*m|[\u2500-\u257f]")
+"""Colours, and the lines of frames."""
+
 LAYOUT = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes, tyro.conf.DisallowNone)
 """Flags without the names of the configurations they stand in, and no `None` to be typed."""
 
@@ -90,17 +97,37 @@ LAYOUT = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes, tyro.conf
 def parse(command: type[Command], verb: str, arguments: Sequence[str], default: Command | None = None) -> Command:
     """The command's dataclass, filled from the arguments; nested configurations lend their fields as flags.
 
-    A wrong flag ends the process with status 2, `--help` with 0 and the verb's examples.
+    A wrong flag is a `ConfigError` of one line; `--help` ends the process with 0 and the verb's examples.
     """
+    if own := [argument for argument in arguments if argument.startswith("--tyro-")]:
+        raise ConfigError(f"{own[0]} is no option of implanting {verb}; `implanting {verb} --help` lists them")
     given: dict[str, Any] = {} if default is None else {"default": default}
+    told = io.StringIO()  # tyro draws a box around what is wrong
     try:
-        return tyro.cli(
-            command, prog=f"implanting {verb}", args=list(arguments), config=LAYOUT, registry=_readable_help(), **given
-        )
+        with redirect_stderr(told):
+            return tyro.cli(
+                command,
+                prog=f"implanting {verb}",
+                args=list(arguments),
+                config=LAYOUT,
+                registry=_readable_help(),
+                **given,
+            )
     except SystemExit as ended:
-        if not ended.code and verb in EXAMPLES:
+        if ended.code:
+            raise ConfigError(
+                f"{_without_box(told.getvalue())}; `implanting {verb} --help` lists all options"
+            ) from None
+        if verb in EXAMPLES:
             print_text(f"examples:\n{EXAMPLES[verb]}")
         raise
+
+
+def _without_box(text: str) -> str:
+    """What tyro says is wrong, as one line without its frame and its hint at the help."""
+    said = re.split(r"For full helptext", BOX.sub(" ", text))[0]
+    parts = [" ".join(part.split()) for part in re.split(r"-{5,}", said)]
+    return "; ".join(part for part in parts if part) or "the options cannot be read"
 
 
 def _readable_help() -> ConstructorRegistry:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from implanting.base import Validation
+from implanting.runtime import checked
 
 
 @dataclass(frozen=True)
@@ -75,8 +76,9 @@ def event_document(event: Event) -> dict[str, Any]:
 
 def event_from_document(document: Mapping[str, Any]) -> Event:
     """The inverse of `event_document`; what later versions may add is left out."""
-    kind = KINDS[document["event"]]
-    return kind(**{field.name: document[field.name] for field in dataclasses.fields(kind) if field.name in document})
+    if not isinstance(document, Mapping) or str(document.get("event")) not in KINDS:
+        raise ValueError("it names no event that this version knows")
+    return checked(document, KINDS[str(document["event"])])
 
 
 def ignore(event: Event) -> None:

@@ -1,5 +1,6 @@
 """The preparation of a run: settings and data are checked, and step 0 is set up."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,8 +19,11 @@ from implanting.pretraining.optimisation import build_optimizer, total_steps
 from implanting.pretraining.run import Run, StageOne
 from implanting.pretraining.teacher import soft_labels
 from implanting.pretraining.validation import FewShotTest, few_shot_test, why_no_validation
-from implanting.runtime import Progress, check_destination, silent, world_size
+from implanting.runtime import Progress, check_destination, holds, is_our_picture, silent, world_size
 from implanting.version import __version__
+
+LOG, CURVES = ".jsonl", ".png"
+"""Endings of the files that are written beside a base network."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +40,13 @@ class Output:
         check_destination(self.path)
         if self.resume and self.overwrite:
             raise ConfigError("`resume` goes on with what `out` holds and `overwrite` replaces it: choose one")
-        if self.path.exists() and not (self.resume or self.overwrite):
+        if os.path.lexists(self.path) and not (self.resume or self.overwrite):
             raise ConfigError(
                 f"`out` {self.path} exists already; continue it with `resume`, replace it with `overwrite`"
             )
+        for ending, ours in (LOG, holds(b'{"event": ')), (CURVES, is_our_picture):
+            beside = self.path.with_suffix(ending)
+            check_destination(beside, "out", ending, replaces=ours, overwrite=self.overwrite)
 
 
 def prepare(

@@ -33,6 +33,7 @@ from implanting.runtime import (
     check_cores,
     check_destination,
     choose_device,
+    holds,
     process_group,
     rank,
     set_threads,
@@ -81,6 +82,8 @@ class Evaluate:
     """Write the tasks to this file (.npz), for other people's code."""
     save_results: Path | None = None
     """Write the accuracy of every task and the confusion of classes to this file (.npz)."""
+    overwrite: bool = False
+    """Let --save-tasks and --save-results replace files of another kind."""
     json: bool = False
     """End with one JSON document on stdout, which also has the accuracy of each class."""
     pooling: InferenceConfig = field(default_factory=InferenceConfig)
@@ -97,8 +100,13 @@ class Evaluate:
             raise ConfigError(
                 "`implants` and `method` both say what to test: leave out `implants`, and name it a method"
             )
-        if self.save_results:
-            check_destination(self.save_results, "save_results", ".npz")
+        for setting, path, array in (
+            ("save_tasks", self.save_tasks, b"labels.npy"),
+            ("save_results", self.save_results, b"per_task.npy"),
+        ):
+            if path:
+                replaces, inputs = holds(array), (self.base, self.data)
+                check_destination(path, setting, ".npz", replaces=replaces, inputs=inputs, overwrite=self.overwrite)
 
     def methods(self, base: BaseNetwork) -> tuple[MethodName, ...]:
         """The methods that were named or, where none were, that of a base that was trained by a system."""
@@ -144,7 +152,7 @@ def main(arguments: Sequence[str]) -> int:
     tested = Tested(base, command.base, _read_images(command, base), command.classes)
     comparison = compare(base, tested.images, trials, half=command.half, cache=command.cache, progress=show_progress)
     if command.save_tasks and rank() == 0:
-        write_arrays(command.save_tasks, "--save-tasks", task_arrays(tested, command.task_configs()))
+        write_arrays(command.save_tasks, task_arrays(tested, command.task_configs()))
     if command.workers > 1 and world_size() == 1:
         del tested, comparison  # made so that one process says what is wrong; each worker makes its own
         return launch(command.workers, "evaluate", arguments)
@@ -158,12 +166,12 @@ def main(arguments: Sequence[str]) -> int:
 
 def tell(command: Evaluate, tested: Tested, results: Sequence[Result], seconds: float) -> None:
     """Print the results, and write them if requested."""
-    if command.save_results and rank() == 0:
-        write_arrays(command.save_results, "--save-results", result_arrays(tested, results))
     if command.json:
         print_json(dataclasses.asdict(command), seconds, rows_of(tested, results), images=tested.described())
     else:
         show(tested, results)
+    if command.save_results and rank() == 0:  # last, so that a full disk costs no results
+        write_arrays(command.save_results, result_arrays(tested, results))
 
 
 def _read_images(command: Evaluate, base: BaseNetwork) -> TaskImages:

@@ -13,9 +13,9 @@ from implanting.baselines import METHODS
 from implanting.config import InferenceConfig, TaskConfig
 from implanting.console import print_table, say
 from implanting.datasets import ImageSet, shared_classes
-from implanting.errors import ConfigError
 from implanting.evaluation import EXTRA_SPLIT, Approach, Classes, TaskImages
 from implanting.fewshot import Result, arrays_of, mean_of
+from implanting.runtime import replacing
 
 TOO_FEW_TO_ADAPT = "implants cannot be trained on one support per class; prototypes only (--adapt-views 2 would do it)"
 TOO_FEW_TO_DECIDE = "too few supports to hold some out and decide from them"
@@ -194,10 +194,7 @@ def result_arrays(tested: Tested, results: Sequence[Result]) -> dict[str, np.nda
     }
 
 
-def write_arrays(path: Path, flag: str, arrays: Mapping[str, np.ndarray]) -> None:
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Arrays as a compressed .npz file that needs no pickle."""
-    try:
-        with path.open("wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **arrays)
-    except OSError as error:
-        raise ConfigError(f"{flag} {path} cannot be written ({error.strerror}): choose another place") from error
+    with replacing(path) as file:
+        np.savez_compressed(file, allow_pickle=False, **arrays)

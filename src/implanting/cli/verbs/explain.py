@@ -1,5 +1,6 @@
 """`implanting explain`: where an image looks like a class, as a picture."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -15,7 +16,7 @@ from implanting.console import print_text, say
 from implanting.errors import ConfigError, DataError, ImageError
 from implanting.heatmap import MapKind, picture_format
 from implanting.images import find_images
-from implanting.runtime import set_threads
+from implanting.runtime import check_destination, is_our_picture, set_threads
 
 
 @dataclass(frozen=True)
@@ -32,10 +33,13 @@ class Explain:
     """The class to look for; default: the most probable ones."""
     top: int = 1
     """How many of the most probable classes to show, side by side."""
-    kind: MapKind = "similarity"
-    """similarity: the cosine of each location with the class. softmax: its probability among the classes."""
+    kind: MapKind | None = None
+    """evidence: what each location adds to the score of the class (default where a head answers). similarity: the
+    cosine of each location with the class. softmax: its probability among the classes."""
     finer: int = 1
     """Run the network at so many times its size: more locations, on an image larger than it was trained for."""
+    overwrite: bool = False
+    """Let --out replace a picture that this command has not drawn."""
     base: str | None = None
     """The base network of a slim classifier, where it is not found by name."""
     run: RunConfig = field(default_factory=RunConfig)
@@ -51,6 +55,10 @@ def main(arguments: Sequence[str]) -> int:
     if single:
         picture_format(command.out)
     places = [(found[0][1], command.out)] if single else _places(found, command.out)
+    for image, out in places:
+        if single or os.path.lexists(out):
+            ending, inputs = out.suffix.lower(), (command.file, image)
+            check_destination(out, "out", ending, replaces=is_our_picture, inputs=inputs, overwrite=command.overwrite)
     set_threads(command.run.threads)
     classifier = ImageClassifier.load(command.file, base=command.base, device=command.run.device)
     label = None if command.label is None else from_text(command.label, classifier.classes_)

@@ -11,14 +11,14 @@ from typing import Annotated
 import tyro
 
 from implanting.advice import Examples, check, examples_of
-from implanting.classifier import ImageClassifier, from_text
+from implanting.classifier import KIND, ImageClassifier, from_text
 from implanting.cli.parsing import parse
 from implanting.cli.verbs.findings import document, doubt, expected_accuracy, remarks_on_copies
 from implanting.config import ClassifierConfig, RunConfig
 from implanting.console import print_document, print_table, print_text, say, show_progress
 from implanting.errors import ConfigError, ImplantsKept
 from implanting.images import find_images, inspect_folder, undecodable
-from implanting.runtime import check_destination, set_threads
+from implanting.runtime import check_destination, kind_of, set_threads
 from implanting.version import __version__
 
 SHOWN = 30
@@ -58,6 +58,8 @@ class Fit:
     """Leave out images that do not decode, and say which."""
     seed: int = 0
     """Fixes the initial weights of implants."""
+    overwrite: bool = False
+    """Let --out replace the classifier of --from, or a file that is none."""
     json: bool = False
     """End with one JSON document on stdout."""
     classifier: ClassifierConfig = field(default_factory=ClassifierConfig)
@@ -69,7 +71,12 @@ def main(arguments: Sequence[str]) -> int:
     command = parse(Fit, "fit", arguments)
     if command.photos is not None and (command.add or command.add_images or command.remove or command.refit):
         raise ConfigError("--add, --add-images, --remove and --refit change a saved classifier: name it with --from")
-    check_destination(command.out)
+    check_destination(
+        command.out,
+        replaces=lambda path: kind_of(path) == KIND,
+        inputs=(command.start, Path(command.classifier.base)),
+        overwrite=command.overwrite,
+    )
     set_threads(command.run.threads)
     began = time.monotonic()
     classifier, examples = learned(command)

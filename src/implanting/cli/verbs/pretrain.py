@@ -87,13 +87,16 @@ def _recipe_from(arguments: Sequence[str]) -> tuple[RecipeName, PretrainConfig]:
 
     `--epochs` and `--iterations` replace each other, so one given on the command line drops the recipe's other one.
     """
-    parser = argparse.ArgumentParser("implanting pretrain", add_help=False, allow_abbrev=False)
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("--recipe", default="cpu")
     parser.add_argument("--method", default="cosine")
     parser.add_argument("--start")
     parser.add_argument("--epochs", type=float)
     parser.add_argument("--iterations", type=int)
-    given, _ = parser.parse_known_args(list(arguments))
+    try:
+        given, _ = parser.parse_known_args(list(arguments))
+    except argparse.ArgumentError as fault:
+        raise ConfigError(f"{fault}; `implanting pretrain --help` lists all options") from None
     if given.recipe not in RECIPES:
         raise ConfigError(f"--recipe {given.recipe} is unknown; there are: {', '.join(RECIPES)}")
     if given.method not in get_args(TrainingMethod):
@@ -113,14 +116,15 @@ def train(
     device: torch.device,
 ) -> BaseNetwork:
     """Stage 1 with a display, a log and the curves; a signal stops it after its current state is saved."""
-    log = TrainingLog(out.path.with_suffix(".jsonl"))
+    log, said = TrainingLog(out.path.with_suffix(".jsonl")), set[str]()
     with _stop_on_signal() as stopped, TrainingDisplay() as display:
 
         def observe(event: Event) -> None:
-            log(event)
             display(event)
-            if isinstance(event, Stopped | Finished):
-                plot_training(log.path, out.path.with_suffix(".png"))
+            with _going_on(said):
+                log(event)
+                if isinstance(event, Stopped | Finished):
+                    plot_training(log.path, out.path.with_suffix(".png"))
 
         return pretrain(
             config,
@@ -162,6 +166,17 @@ def read_splits(data: Path, config: PretrainConfig) -> tuple[ImageSet, ImageSet 
     except SplitMissing:
         say("no few-shot validation: the data has no split 'val'")
         return base_images, None
+
+
+@contextmanager
+def _going_on(said: set[str]) -> Iterator[None]:
+    """Say once that a file beside the base network cannot be written; training is worth more than its log."""
+    try:
+        yield
+    except ConfigError as error:
+        if str(error) not in said:
+            said.add(str(error))
+            say(f"training goes on without: {error}")
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from implanting.cli.verbs.pretrain import read_splits, train
 from implanting.config import DataConfig, ImplantConfig, RecipeChanges, RunConfig, TaskConfig
 from implanting.console import say, show_progress
 from implanting.datasets import ImageSet, check_disjoint, read_dataset
+from implanting.errors import ConfigError
 from implanting.evaluation import extra_images
 from implanting.pretraining import FREE, Output
 from implanting.reproduce import (
@@ -93,7 +94,10 @@ def read(command: Reproduce, image_size: int | None, split: str) -> ImageSet:
 
 def read_material(command: Reproduce, papers: DataName) -> Material:
     """Read the data and choose the training; for data that is not in the paper, the recipe for its `papers` data."""
-    command.out.mkdir(parents=True, exist_ok=True)
+    if command.out.exists() and not command.out.is_dir():
+        raise ConfigError(
+            f"`out` {command.out} is a file; a folder is needed for tables and base networks: name another"
+        )
     novel = read(command, command.reading.image_size, command.split)
     recipe = PAPER_RECIPES[paper_data(novel) or papers] if command.recipe == "paper" else command.recipe
     shared = recipe_settings(recipe, command.changes, command.reading, command.seed)
@@ -106,6 +110,7 @@ def read_material(command: Reproduce, papers: DataName) -> Material:
     changes = [f"{name.replace('_', ' ')} {value}" for name, value in changed.items() if name not in FREE]
     described = ", ".join([recipe, *changes])
     is_papers = command.recipe == "paper" and not changes
+    command.out.mkdir(parents=True, exist_ok=True)  # here, since what is refused above leaves nothing behind
     return Material(described, is_papers, shared, base_images, validation, novel, command.split)
 
 

@@ -20,8 +20,8 @@ from implanting.console import print_document, print_table, say, show_progress
 from implanting.errors import ConfigError
 from implanting.fewshot import Share
 from implanting.images import inspect_folder
-from implanting.report import NONE, Bin, Score, ScoreReport, Shown, bins_of, telling, write_report
-from implanting.runtime import check_destination, set_threads, write_atomically
+from implanting.report import NONE, Bin, Score, ScoreReport, Shown, bins_of, is_report, telling, write_report
+from implanting.runtime import check_destination, holds, set_threads, write_atomically
 from implanting.version import __version__
 
 CONFUSIONS = 5
@@ -48,6 +48,8 @@ class ScoreCommand:
     """Write a row per image to this file (.csv): its true class, the answer and its probability."""
     skip_bad: bool = False
     """Leave out images that do not decode, and say which."""
+    overwrite: bool = False
+    """Let --report replace a page that this command has not written."""
     json: bool = False
     """End with one JSON document on stdout."""
     base: str | None = None
@@ -59,10 +61,16 @@ def main(arguments: Sequence[str]) -> int:
     """Classify all images, count, and show."""
     command = parse(ScoreCommand, "score", arguments)
     require(command.shown >= 0, "shown", command.shown, "0 or more")
-    if command.report is not None and command.report.suffix.lower() not in (".html", ".htm"):
-        raise ConfigError(f"--report {command.report}: the name of a report ends in .html")
+    if command.report is not None:
+        endings, inputs = (".html", ".htm"), (command.file,)
+        check_destination(
+            command.report, "report", endings, replaces=is_report, inputs=inputs, overwrite=command.overwrite
+        )
     if command.answers is not None:
-        check_destination(command.answers, "answers", ".csv")
+        replaces, inputs = holds(b"image,true_class,"), (command.file,)
+        check_destination(
+            command.answers, "answers", ".csv", replaces=replaces, inputs=inputs, overwrite=command.overwrite
+        )
     set_threads(command.run.threads)
     began = time.monotonic()
     classifier = ImageClassifier.load(command.file, base=command.base, device=command.run.device)
@@ -73,13 +81,13 @@ def main(arguments: Sequence[str]) -> int:
     answers, _ = classifier.answers(found.paths, progress=show_progress)
     score = _score_of(classifier, labels, answers)
     remarks = [*_strange_folders(classifier, labels), *_fitted_to(answers)]
-    if command.answers is not None:
-        write_atomically(command.answers, _as_csv(labels, answers))
-    if command.report is not None:
-        write_report(_report_of(command, classifier, score, labels, answers, remarks), command.report)
     show(command, score, remarks, time.monotonic() - began)
     for remark in remarks:
         say(f"{command.labelled}: {remark}")
+    if command.answers is not None:  # last, so that a full disk costs no results
+        write_atomically(command.answers, _as_csv(labels, answers))
+    if command.report is not None:
+        write_report(_report_of(command, classifier, score, labels, answers, remarks), command.report)
     return 0
 
 
