@@ -29,7 +29,7 @@ EXAMPLES = {
   implanting score trees.safetensors labelled/ --report trees.html --answers trees.csv""",
     "check": """\
   implanting check photos/                               one sub-folder per class
-  implanting check trees.safetensors                     made with --keep-supports""",
+  implanting check trees.safetensors                     the photos that it was fitted to""",
     "suggest": """\
   implanting suggest trees.safetensors unlabelled/ --count 20""",
     "explain": """\
