@@ -390,33 +390,17 @@ def many_photos(folder: Path, count: int, base: BaseNetwork) -> int:
     store = Store(folder)
     project = store.add_project("Many")
     classes = [store.add_class(project, name) for name in ("many", "few")]
-    rows = [
-        (
-            number + 1,
-            project,
-            classes[number >= count - 10],
-            f"photo {number}",
-            f"{number:032x}.png",
-            str(number),
-            8,
-            8,
-            1,
-        )
-        for number in range(count)
-    ]
-    columns = "id, project, class, name, file, digest, revision, width, height"
-    insert = f"INSERT INTO photos ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, 8, 8)"
-    with store._writing():
-        store._database.executemany(insert, rows)
+    labels = [classes[number >= count - 10] for number in range(count)]
+    photos = store.add_records(project, [(label, f"photo {number}") for number, label in enumerate(labels)])
     generator = np.random.default_rng(0)
     thumbnail = np.zeros((16, 16, 3), np.uint8)
     vectors = generator.normal(0, 1, (count, 1280)).astype(np.float32)
-    readings = {number + 1: Reading(vectors[number], thumbnail).to_bytes() for number in range(count)}
+    readings = {photo: Reading(vectors[number], thumbnail).to_bytes() for number, photo in enumerate(photos)}
     store.keep_readings(base.fingerprint, readings)
     picture = io.BytesIO()
     Image.new("RGB", (8, 8), "teal").save(picture, "JPEG")
-    for name in {row[4] for row in rows}:
-        path = store.thumbnails / name[:2] / f"{name[:32]}.jpg"
+    for photo in photos:
+        path = store.thumbnail_path(store.photo(project, photo))
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(picture.getvalue())
     store.close()

@@ -8,5 +8,6 @@ from implanting.bench.classifier import Classifier
 from implanting.bench.evaluate import Evaluate
 from implanting.bench.inference import Inference
 from implanting.bench.pretrain import Pretrain
+from implanting.bench.serve import Serve
 
-__all__ = ["Adapt", "Classifier", "Evaluate", "Inference", "Pretrain"]
+__all__ = ["Adapt", "Classifier", "Evaluate", "Inference", "Pretrain", "Serve"]

@@ -56,6 +56,8 @@ EXAMPLES = {
   implanting bench evaluate --tasks 2000 --json""",
     "bench classifier": """\
   implanting bench classifier --json""",
+    "bench serve": """\
+  implanting bench serve --photos 64 --requests 1000""",
     "export": """\
   implanting export trees.safetensors --onnx trees.onnx
   implanting export trees.safetensors --onnx trees.onnx --heat-map   with a map for each class""",

@@ -4,7 +4,7 @@ A reading is the one vector that the base network gives for a photo. Fitting, as
 examples need no other pass through the network, so all of them are a matter of milliseconds.
 """
 
-import warnings
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +19,6 @@ from implanting.base import BaseNetwork
 from implanting.classifier import ImageClassifier, Learned
 from implanting.config import InferenceConfig
 from implanting.dense_classification import left_out_cosines, probabilities, prototype_classifier, prototypes
-from implanting.errors import CannotRefuse
 from implanting.fewshot import UNKNOWN, Calibration, calibrate, open_set_score
 from implanting.heatmap import Explanation
 
@@ -55,7 +54,7 @@ class Reading:
     def from_bytes(cls, content: bytes) -> "Reading":
         """The inverse."""
         thumbnail = np.frombuffer(content[:THUMBNAIL_BYTES], np.uint8).reshape(16, 16, 3)
-        return cls(np.frombuffer(content[THUMBNAIL_BYTES:], np.float32), thumbnail)
+        return cls(np.frombuffer(content[THUMBNAIL_BYTES:], np.float32).copy(), thumbnail)  # torch wants it writable
 
 
 def read(base: BaseNetwork, images: UInt8[np.ndarray, "photo size size 3"]) -> list[Reading]:
@@ -147,15 +146,12 @@ def _calibration(
     return calibrate(given[asked], numbers[asked], scores[asked]).backed_by(usual)
 
 
-def save(fitted: Fitted, path: Path) -> None:
-    """The classifier as one safe file."""
-    with warnings.catch_warnings(action="ignore", category=CannotRefuse):
-        fitted.classifier.save(path)
-
-
 def load_classifier(path: Path) -> ImageClassifier:
-    """The classifier of such a file; nothing in it can run."""
-    return ImageClassifier.load(path)
+    """The classifier of a file, in which nothing can run; without "none of these" where its photos are too few."""
+    classifier = ImageClassifier.load(path)
+    if math.isinf(classifier.learned_.calibration.threshold(classifier.refuse)):
+        classifier.unknown = None  # as it would answer anyway, but with a warning
+    return classifier
 
 
 def unit(vectors: Readings) -> Readings:

@@ -5,13 +5,13 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from implanting.bench import Adapt, Classifier, Evaluate, Inference, Pretrain
+from implanting.bench import Adapt, Classifier, Evaluate, Inference, Pretrain, Serve
 from implanting.cli.parsing import parse
 from implanting.console import print_json, print_text
 from implanting.errors import ConfigError
 from implanting.runtime import set_threads
 
-Subject = Pretrain | Adapt | Evaluate | Inference | Classifier
+Subject = Pretrain | Adapt | Evaluate | Inference | Classifier | Serve
 
 SUBJECTS: dict[str, type[Subject]] = {
     "pretrain": Pretrain,
@@ -19,6 +19,7 @@ SUBJECTS: dict[str, type[Subject]] = {
     "evaluate": Evaluate,
     "inference": Inference,
     "classifier": Classifier,
+    "serve": Serve,
 }
 
 USAGE = f"""usage: implanting bench {{{",".join(SUBJECTS)}}} [options]
