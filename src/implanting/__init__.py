@@ -1,7 +1,7 @@
 """Few-shot image classification by dense classification and implanting (Lifchitz et al., CVPR 2019).
 
-The public names are imported when they are first used, so that `import implanting` is quick and the command line can
-set up the threads before PyTorch is loaded. They are listed twice: as data for Python, as imports for type checkers and
+The public names are imported on first use, so that `import implanting` is fast and the command line can set the number
+of threads before PyTorch is loaded. They are listed twice: as data for Python, and as imports for type checkers and
 editors, which do not run `__getattr__`. A test keeps the two lists equal.
 """
 
@@ -89,7 +89,7 @@ _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()
 
 __all__ = ["__version__", *_HOMES]
 
-if not TYPE_CHECKING:  # else a type checker would take every name for one of ours
+if not TYPE_CHECKING:  # otherwise a type checker would accept any name
 
     def __getattr__(name: str) -> Any:
         if name not in _HOMES:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, TypeVar
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress
 from rich.table import Table
@@ -136,6 +137,32 @@ def print_text(text: str) -> None:
     """Text on stdout."""
     if rank() == 0:
         print(plain_lines(text))
+
+
+def print_bytes(line: bytes) -> None:
+    """A line on stdout as it is and at once, for programs that read it."""
+    if rank() == 0:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(line)
+        sys.stdout.buffer.flush()
+
+
+def print_row(cells: Sequence[str], widths: Sequence[int]) -> None:
+    """A row of a table that is printed while it is made; the last cell may be of any width."""
+    if rank() == 0:
+        *first, last = map(plain, cells)
+        padded = [text + " " * (width - cell_len(text)) for text, width in zip(first, widths, strict=True)]
+        print(f"│ {' │ '.join([*padded, last])}", flush=True)
+
+
+def shown_width(text: str) -> int:
+    """The columns that a text takes in a terminal."""
+    return cell_len(plain(text))
+
+
+def answers_are_watched() -> bool:
+    """Whether a person sees stdout as it comes: then it shows the progress itself."""
+    return sys.stdout.isatty()
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> None:

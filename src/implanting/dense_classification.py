@@ -1,13 +1,13 @@
 """Section 3 of the paper: scaled cosine, pooling, prototypes, the cosine classifier of stage 1 and its loss.
 
 A feature map is the normal case. Everything here takes phi as [*batch location dim], and a pooled vector is a map
-with one location, so dense classification (Eq. 9) and classification after pooling (Eq. 6) are one code:
+with one location, so dense classification (Eq. 9) and classification after pooling (Eq. 6) are the same code:
 score every location, softmax over classes, average over locations.
 
-The cosine classifier has class weights W and a learnable scale tau, and no bias. `dense` classifies every location by
-itself (Eqs. 9 and 10), `gap` and `gmp` the pooled map, `flatten` the whole map as one vector, with class weights
-of shape r x d (imprinted weights, Eq. 6). The paper writes sums; the loss here is the mean over images and
-locations, so that the step does not grow with the map.
+The cosine classifier has class weights W and a learnable scale tau, and no bias. `dense` classifies each location
+separately (Eqs. 9 and 10), `gap` and `gmp` classify the pooled map, and `flatten` the whole map as one vector, with
+class weights of shape r x d (imprinted weights, Eq. 6). The paper writes sums; the loss here is the mean over images
+and locations, so that the size of a step does not depend on the size of the map.
 """
 
 import math
@@ -29,7 +29,7 @@ def locations(maps: Float[Tensor, "image dim height width"]) -> Float[Tensor, "i
 
 
 def pool(phi: Float[Tensor, "*batch location dim"], pooling: Pooling) -> Float[Tensor, "*batch pooled pooled_dim"]:
-    """Mean (gap) or maximum (gmp) over locations, all locations as one vector (flatten), or phi itself (dense)."""
+    """The mean (gap) or maximum (gmp) over locations, all locations as one vector (flatten), or phi itself (dense)."""
     if pooling == "gap":
         return phi.mean(-2, keepdim=True)
     if pooling == "gmp":
@@ -38,7 +38,7 @@ def pool(phi: Float[Tensor, "*batch location dim"], pooling: Pooling) -> Float[T
         return phi.flatten(-2).unsqueeze(-2)
     if pooling == "dense":
         return phi
-    raise ConfigError(f"pooling is {pooling}; it must be one of {', '.join(get_args(Pooling))}")
+    raise ConfigError(f"`pooling` is {pooling}; it must be one of {', '.join(get_args(Pooling))}")
 
 
 def scaled_cosine(
@@ -56,10 +56,10 @@ def probabilities(scores: Float[Tensor, "*batch location way"]) -> Float[Tensor,
 def prototypes(
     vectors: Float[Tensor, "image dim"], supports: Int[Tensor, " support"], shots: int | Int[Tensor, " way"]
 ) -> Float[Tensor, "way dim"]:
-    """The plain mean of each class's pooled supports (Eq. 1); no support is normalised by itself.
+    """The plain mean of each class's pooled supports (Eq. 1); supports are not normalised first.
 
-    `supports` names the images of the first class, then those of the second, and so on, `shots` of each; the classes of
-    many tasks may follow one another. The images are averaged where they stand: nothing is gathered.
+    `supports` has the indices of the images of the first class, then those of the second, and so on, `shots` of each;
+    the classes may be those of many tasks, one task after another. No copy of the supports is made.
     """
     if isinstance(shots, int):
         return F.embedding_bag(supports.view(-1, shots), vectors, mode="mean")
@@ -73,18 +73,20 @@ def left_out_cosines(
     means: Float[Tensor, "way dim"],
     counts: Int[Tensor, " way"],
 ) -> Float[Tensor, "image pooled way"]:
-    """Leave-one-out: cosines of supports with the prototypes, that of their own class made without them.
+    """Leave-one-out: cosines of each support with the prototypes; that of its own class is made without it.
 
-    `vectors` are these supports as their prototypes average them; each class needs another one.
+    `vectors` are the pooled supports that the prototypes average; each class needs at least one other support.
     """
     cosines = scaled_cosine(queries, means, 1.0)
-    rest = means[labels] * counts[labels, None] - vectors  # the length of a prototype does not change a cosine
+    rest = (
+        means[labels] * counts[labels, None] - vectors
+    )  # not divided by the count: a cosine does not depend on length
     own = scaled_cosine(queries, rest[:, None], 1.0)
     return cosines.scatter(2, labels[:, None, None].expand(-1, queries.shape[1], 1), own)
 
 
 class CosineClassifier(nn.Module):
-    """Scores s_tau(phi^(q)(x), w_j) of each location q (one, where the map is pooled) for each base class j."""
+    """Scores s_tau(phi^(q)(x), w_j) of each location q (only one if the map is pooled) for each base class j."""
 
     def __init__(self, classes: int, dim: int, pooling: Pooling, tau: float, map_size: tuple[int, int]) -> None:
         super().__init__()
@@ -103,7 +105,7 @@ def classification_loss(
 ) -> Float[Tensor, ""]:
     """Cross-entropy of every location's scores with its image's label, averaged (Eq. 10).
 
-    Instead of a label an image may have the probability of each class.
+    The target of an image may also be a probability per class instead of a label.
     """
     every_location = labels.repeat_interleave(scores.shape[1], dim=0)
     return F.cross_entropy(scores.flatten(0, 1), every_location)
@@ -111,14 +113,14 @@ def classification_loss(
 
 @dataclass(frozen=True)
 class PrototypeClassifier:
-    """How supports become prototypes and queries are scored."""
+    """How supports are pooled into prototypes, and how queries are scored."""
 
     support_pooling: Literal["gap", "gmp", "flatten"]
     query_pooling: Literal["gap", "gmp", "dense", "flatten"]
     tau: float
 
     def vectors(self, phi: Float[Tensor, "*batch location dim"]) -> Float[Tensor, "*batch pooled_dim"]:
-        """Each map pooled as a support."""
+        """One vector per map, pooled like a support."""
         return pool(phi, self.support_pooling).squeeze(-2)
 
     def __str__(self) -> str:
@@ -126,10 +128,10 @@ class PrototypeClassifier:
 
 
 def prototype_classifier(pooling: Pooling, tau: float, test: InferenceConfig) -> PrototypeClassifier:
-    """How a base trained with `pooling` is tested.
+    """The classifier with which a base trained with `pooling` is tested.
 
-    Queries are dense for a densely trained base, else gap, unless the caller says otherwise. A flatten-trained base has
-    r x d prototypes: its features mean nothing away from their location.
+    Unless `test` says otherwise, queries are dense for a densely trained base and gap for others. A base trained with
+    flatten has prototypes of r x d numbers, since its features depend on their location.
     """
     if pooling == "flatten":
         return PrototypeClassifier("flatten", "flatten", tau)

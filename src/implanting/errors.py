@@ -1,60 +1,60 @@
-"""The exceptions a user may catch.
+"""The exceptions and warnings that a user may catch.
 
-Each message says, in one line, what is wrong and where, what was found, what is needed, and how to mend it.
-The command line prints it and exits with status 2; anything else that escapes is a bug of ours (status 1).
-A setting stands in a message by its name in backticks (`image_size`), which the command line shows as its flag.
-Wrong data is a `ValueError` too, as scikit-learn and its tools expect of an estimator. Wrong settings are not: the
+Each message says, in one line, what is wrong and where, what was found, what is needed, and how to fix it.
+The command line prints it and exits with status 2; any other exception is a bug of ours (status 1).
+A message names a setting in backticks (`image_size`), which the command line shows as its flag.
+Errors in the data are also `ValueError`s, as scikit-learn expects of an estimator. Errors in the settings are not: the
 command line's parser would take a `ValueError` for its own.
 """
 
 
 class ImplantingError(Exception):
-    """Something the user can mend; the parent of all exceptions raised on purpose."""
+    """An error that the user can fix; the parent of all exceptions below."""
 
 
 class ConfigError(ImplantingError):
-    """Settings that contradict each other or the data."""
+    """Settings are out of range, or contradict each other or the data."""
 
 
 class DataError(ImplantingError, ValueError):
-    """A data set that is missing, incomplete or in no known format."""
+    """A data set is missing, incomplete or in an unknown format."""
 
 
 class UnsafePickle(DataError):
-    """A pickle that asks for more than arrays and plain containers; nothing of it was run."""
+    """A pickle contains more than arrays and plain containers; none of it was run."""
 
 
 class ImageError(DataError):
-    """An image that does not decode."""
+    """An image cannot be decoded."""
 
 
 class ImageTooSmall(ImageError):
-    """An image that leaves the network no location."""
+    """An image is so small that the network's map would have no location."""
 
 
 class CheckpointError(ImplantingError):
-    """A file that is not a checkpoint of ours, is damaged, or is of a newer format."""
+    """A file is not one of our checkpoints, is damaged, or has a newer format."""
 
 
 class ExportError(ImplantingError):
-    """A classifier that cannot be exported, or whose export does not compute the same."""
+    """A classifier cannot be exported, or its export does not compute the same."""
 
 
 class MissingExtra(ImplantingError):
-    """A package that is not installed with the core; the message names the command that installs it."""
+    """An optional package is not installed; the message has the command that installs it."""
 
 
 class SplitMissing(DataError):
-    """A split that is not there, where others of the data set are."""
+    """A data set has other splits, but not the one asked for."""
 
 
 class ImplantsKept(UserWarning):
-    """Classes have changed while the implants stayed as they were trained."""
+    """Classes were added or removed, but the implants were not trained again."""
 
 
 class CannotRefuse(UserWarning):
-    """ "None of these" was asked for, and the images are too few to tell which would be it."""
+    """An answer for unknown images was set, but there are too few images to decide which are unknown."""
 
 
 class DataWarning(UserWarning):
-    """Something about a data set that the user should know, though it can be used."""
+    """Something about a data set that the user should know, although it can be used."""

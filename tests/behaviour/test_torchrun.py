@@ -104,7 +104,8 @@ def test_a_restarted_worker_goes_on_from_the_last_checkpoint(tmp_path: Path) -> 
         "Run.train_step = failing\n"
         "sys.exit(main(sys.argv[1:]))\n"
     )
-    arguments = [*pretrain_command(data, Path("base.safetensors"))[3:], "--iterations", str(STEPS), "--save-every", "0"]
+    flags = ["--iterations", str(STEPS), "--save-every", "0", "--overwrite"]
+    arguments = [*pretrain_command(data, Path("base.safetensors"))[3:], *flags]
     finished = implanting(*LAUNCHER, "--max-restarts", "1", str(program), *arguments)
     assert "step 0 of 6" in finished.stderr
     assert "step 4 of 6" in finished.stderr

@@ -24,6 +24,7 @@ from toys import coloured, noise
 SHADES = coloured(classes=4, per_class=6, size=32, seed=1, prefix="shade")
 NAMES = ("ash", "élm", "oak", "red beech")
 Said = pytest.CaptureFixture[str]
+ROW = ["image", "class", "likeliest", "likeliest_probability", "open_set_score"]
 
 
 def write_images(folder: Path, images: np.ndarray) -> Path:
@@ -152,8 +153,8 @@ def test_predict_shows_the_most_probable_classes(trees, photos, capsys):
 @pytest.mark.parametrize(
     ("top", "columns"),
     [
-        ("1", ["image", "class", "probability"]),
-        ("2", ["image", "class", "class 1", "probability 1", "class 2", "probability 2"]),
+        ("1", [*ROW, "error"]),
+        ("2", [*ROW, "class_1", "probability_1", "class_2", "probability_2", "error"]),
     ],
 )
 def test_predict_as_comma_separated_lines(trees, photos, capsys, top, columns):
@@ -172,6 +173,11 @@ def test_predict_none_of_these(photos, base_file, tmp_path, capsys):
     answers = [row["class"] for row in predicted(capsys, out, photos / "strange")]
     assert "no tree" in answers
     assert answers == FewShotClassifier.load(out).predict(sorted((photos / "strange").iterdir())).tolist()
+    refused = [row for row in predicted(capsys, out, photos / "strange") if row["class"] == "no tree"]
+    assert all(row["likeliest"] in NAMES and 0 < row["likeliest_probability"] <= 1 for row in refused)
+    assert main(["predict", str(out), refused[0]["image"]]) == 0
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if refused[0]["image"] in line)
+    assert line.endswith(f"{refused[0]['likeliest']} {refused[0]['likeliest_probability']:.2f}")
     others = [row["class"] for row in predicted(capsys, out, photos / "strange", "--unknown", "?", "--refuse", "0.9")]
     assert others.count("?") >= answers.count("no tree")
     assert main(["predict", str(out), str(photos / "strange"), "--refuse", "0.001", "--json"]) == 0
@@ -290,7 +296,7 @@ def test_a_bad_image_among_good_ones_is_named(photos, base_file, trees, tmp_path
     before = listing(tmp_path)
     refit = fit(spoilt, base_file, out, "--implants", "False", "--json")
     change = ["fit", "--from", str(trees), "--add", f"fir={spoilt / 'oak'}", "--out", str(out), "--json"]
-    for command in (refit, change, ["predict", str(trees), str(spoilt), "--json"]):
+    for command in (refit, change):
         assert main(command) == 2
         assert "photo 1.png" in error_of(capsys)
         assert listing(tmp_path) == before
@@ -298,12 +304,12 @@ def test_a_bad_image_among_good_ones_is_named(photos, base_file, trees, tmp_path
         said = capsys.readouterr()
         assert "photo 1.png" in said.err
         document = json.loads(said.out)
-        if command[0] == "fit":
-            assert document["classes"]["fir" if command is change else "oak"] == 3
-            out.write_bytes(b"what was there before")
-        else:
-            assert len(document["results"]) == 15
-            assert [Path(failure["image"]).name for failure in document["left_out"]] == ["photo 1.png"]
+        assert document["classes"]["fir" if command is change else "oak"] == 3
+        out.write_bytes(b"what was there before")
+    assert main(["predict", str(trees), str(spoilt), "--json"]) == 0
+    document = last_json(capsys)
+    assert len(document["results"]) == 15
+    assert [Path(failure["image"]).name for failure in document["left_out"]] == ["photo 1.png"]
 
 
 @pytest.mark.parametrize(

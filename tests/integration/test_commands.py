@@ -18,7 +18,7 @@ from commands import implanting, write_fc100
 from implanting.base import load_base
 from implanting.cli.main import VERBS, main
 from implanting.cli.parsing import parse
-from implanting.cli.verbs.bench import SUBJECTS, tell
+from implanting.cli.verbs.bench import SUBJECTS, print_results
 from implanting.config import TaskConfig
 from implanting.datasets import read_dataset
 from implanting.datasets.splits import NAMED
@@ -125,7 +125,12 @@ BENCHES = {
     "classifier": (
         ["--base", "base", "--data", "data", "--shot", "2", "--tasks", "2", "--classes", "3", "--images", "6"],
         "shot",
-        ["5 classes of 5 images", "6 images among 3 classes", "one image, from cold", "5 known and 5 unknown classes"],
+        [
+            "5 classes of 5 images",
+            "6 images among 3 classes",
+            "one image, from a cold start",
+            "5 known and 5 unknown classes",
+        ],
     ),
 }
 """For each subject of a bench: flags that make it small, a figure of its rows, its tables."""
@@ -146,10 +151,10 @@ def test_benches_tell_what_they_measured(
     flags, figure, titles = BENCHES[subject]
     command = parse(SUBJECTS[subject], f"bench {subject}", [*flags, "--rounds", "1"])
     rows, once = command()
-    tell(command, rows, once, seconds=1.0)
+    print_results(command, rows, once, seconds=1.0)
     printed = capsys.readouterr().out
     assert [title for title in titles if title not in printed] == []
-    tell(dataclasses.replace(command, json=True), rows, once, seconds=1.0)
+    print_results(dataclasses.replace(command, json=True), rows, once, seconds=1.0)
     document = last_json(capsys)
     assert [row[figure] > 0 for row in document["results"]] == [True]
     assert all(kind["ratio"] > 0 for kind in document.get("growth", []))
@@ -404,7 +409,7 @@ def test_bad_data_is_one_clear_line(
         (["--epochs", "1", "--iterations", "2"], "not both"),
         (["--width", "0"], "--width"),
         (["--crop-padding", "40"], "--crop-padding"),
-        (["--pooling", "flatten"], "--shrink-share 0"),
+        (["--pooling", "flatten"], "--shrink-share to 0"),
         (["--hold-out", "24"], "holding out 24"),
         (["--device", "cuda:7"], "--device cuda:7"),
         (["--image-size", "8"], "8 x 8 px"),

@@ -148,8 +148,8 @@ def test_the_figure_takes_up_the_bases_of_a_table(data: Path, out: Path, capsys:
     printed = capsys.readouterr()
     document = json.loads(printed.out.splitlines()[-1])
     assert {base: base.stat().st_mtime_ns for base in out.glob("*.safetensors")} == before
-    assert "No row of base classes" in printed.err
-    assert any("No row of base classes" in note for note in document["notes"])
+    assert "row of base classes is left out" in printed.err
+    assert any("row of base classes is left out" in note for note in document["notes"])
     assert {row["row"] for row in document["results"]} <= {
         f"novel, {which} better" for which in ("dense", "pooling")
     } | {"novel, both right"}
@@ -188,7 +188,7 @@ def test_the_printed_figure(
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["table1", "--shot", "3"], "--shot 3"),
+        (["table1", "--shot", "3"], "--shot is 3"),
         (["table1", "--implant-channels", "64"], "no implants"),
         (["table2", "--hold-out", "24"], "holding out 24"),
         (["table5", "--way", "6"], "6 classes; found 5"),
@@ -196,7 +196,7 @@ def test_the_printed_figure(
         (["table5", "--split", "test"], "no split 'test'"),
         (["table5", "--epochs", "1"], "not both"),
         (["table5", "--workers", "0"], "--workers"),
-        (["figure3", "--shot", "1", "5"], "--shot 1 5"),
+        (["figure3", "--shot", "1", "5"], "--shot is 1 5"),
         (["figure3", "--shot", "20"], "lower --shot or --queries"),
         (["figure3", "--implant-epochs", "9"], "no implants"),
     ],

@@ -1,18 +1,22 @@
 """Examples that look mislabelled, copies, classes that are confused, and the accuracy to expect.
 
-An example looks mislabelled where its cross-fitted answer is another class than its label, as surely as examples of
-that other class usually are (the rule of confident learning, Northcutt et al. 2021).
+An example looks mislabelled where its cross-fitted answer is another class than its label, and the label has a
+probability below 0.1. `docs/check-and-suggest.md` has what this finds among planted wrong labels, and `docs/lab-log.md`
+the other rules that were tried.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Int
 
 from implanting.advice.copies import Copies, find_copies
 from implanting.advice.examples import Examples
 from implanting.errors import DataError
 from implanting.fewshot import Share
+
+DOUBTED = 0.1
+"""Cross-fitted probability of its own class below which an example looks mislabelled."""
 
 
 @dataclass(frozen=True)
@@ -82,17 +86,12 @@ def _mislabelled(examples: Examples) -> tuple[Mislabelled, ...]:
     given, labels = examples.probabilities[asked], examples.labels[asked]
     rows = np.arange(len(asked))
     own, answers, sure = given[rows, labels], given.argmax(1), given.max(1)
-    usual = np.array([_mean(own[labels == number]) for number in range(len(examples.classes))])
-    suspects = np.flatnonzero((answers != labels) & (sure >= usual[answers]))
-    suspects = suspects[np.argsort(own[suspects] - sure[suspects], kind="stable")]
+    suspects = np.flatnonzero((answers != labels) & (own < DOUBTED))
+    suspects = suspects[np.argsort(own[suspects], kind="stable")]
     return tuple(
         Mislabelled(int(asked[row]), int(labels[row]), int(answers[row]), float(sure[row]), float(own[row]))
         for row in suspects
     )
-
-
-def _mean(values: Float[np.ndarray, " some"]) -> float:
-    return float(values.mean()) if len(values) else 1.0  # a class without an answer is nobody's likeness
 
 
 def _confused(confusion: Int[np.ndarray, "true given"]) -> tuple[Confused, ...]:

@@ -7,7 +7,6 @@ from implanting.base.base_network import BaseNetwork
 from implanting.base.description import BaseDescription, build
 from implanting.base.embedding import embed, embed_batch, images_at_once, through
 from implanting.base.files import (
-    IMAGENET,
     base_document,
     base_from_document,
     load_base,
@@ -15,6 +14,7 @@ from implanting.base.files import (
     read_base,
     save_base,
 )
+from implanting.base.imagenet import IMAGENET
 from implanting.base.training_facts import TrainingFacts, Validation
 
 __all__ = [

@@ -1,6 +1,6 @@
-"""Speed and memory against the usual way, as ratios in one run.
+"""Speed and memory compared with the usual way, as ratios measured in one run.
 
-One file per subject, measuring and its table together. Nothing else in the project imports this room but its command.
+One file per subject, with the measurement and its table. Only the command `bench` imports this room.
 """
 
 from implanting.bench.adapt import Adapt

@@ -1,4 +1,4 @@
-"""Speed of stage 2 on cached activations, against the naive code and against a loop over tasks on the same cache."""
+"""Speed of stage 2 on cached activations, compared with naive code and with a loop over tasks on the same cache."""
 
 import math
 from dataclasses import dataclass, field
@@ -24,15 +24,15 @@ WAY, SHOT = 5, 5
 CLASSIFY = PrototypeClassifier("gap", "dense", 10.0)
 
 ENCODED = 16
-"""Images encoded at once where growth is measured."""
+"""Images per batch where the growth of encoding is measured."""
 
 NAIVE_EPOCHS = 2
-"""Epochs of the naive code, which takes as long for each."""
+"""Epochs of the naive code; each takes equally long, so two are enough."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """The supports of a task as images and as cached activations."""
+    """The supports of a task, as images and as cached activations."""
 
     network: Network
     images: Float[Tensor, "image 3 height width"]
@@ -41,8 +41,8 @@ class Workload:
     sizes: Sizes
 
     @classmethod
-    def of(cls, size: int, width: int) -> "Workload":
-        """Images of noise in a fresh network."""
+    def of_noise(cls, size: int, width: int) -> "Workload":
+        """Images of noise, encoded by a fresh network."""
         network = fresh_network(NetworkConfig(width=width), size)
         labels = torch.arange(WAY).repeat_interleave(SHOT)
         images = torch.randn(len(labels), 3, size, size).contiguous(memory_format=torch.channels_last)
@@ -52,7 +52,7 @@ class Workload:
         return cls(network, images, labels, cached, tuple((part.shape[2], part.shape[3]) for part in maps))
 
     def adapt(self, tasks: int, together: int, epochs: int) -> None:
-        """Adapt so many tasks, some of them together."""
+        """Adapt this many tasks, `together` of them at a time."""
         *base_maps, phi = (part.expand(together, *part.shape).contiguous() for part in self.cached)
         supports, config = Supports(base_maps, phi, self.labels, self.sizes), ImplantConfig(implant_epochs=epochs)
         fitting = Fitting(self.network.tail, CLASSIFY, config)
@@ -61,12 +61,12 @@ class Workload:
 
 
 def compare(size: int, width: int, tasks: int, epochs: int, rounds: int, progress: Progress = silent) -> dict[str, Any]:
-    """Seconds a task of each way, and ours as a share of the speed of a large matrix product.
+    """Seconds per task, speed-ups over both rivals, and our share of the speed of a large matrix product.
 
-    The share is given for one thread too, which has the processor's caches to itself.
+    The share is also given for one thread, which has the processor's caches to itself.
     """
     config, naive_config = ImplantConfig(implant_epochs=epochs), ImplantConfig(implant_epochs=NAIVE_EPOCHS)
-    workload = Workload.of(size, width)
+    workload = Workload.of_noise(size, width)
     square = torch.randn(MATRIX, MATRIX)
 
     def naive() -> None:
@@ -100,8 +100,8 @@ def compare(size: int, width: int, tasks: int, epochs: int, rounds: int, progres
 def _linear_growth(
     size: int, width: int, together: int, rounds: int, progress: Progress = silent
 ) -> list[dict[str, Any]]:
-    """Eight times the tasks, the epochs, and the images to encode."""
-    workload = Workload.of(size, width)
+    """How cost grows with the number of tasks, of epochs, and of images to encode."""
+    workload = Workload.of_noise(size, width)
     images = workload.images[:1].expand(FACTOR * ENCODED, -1, -1, -1)
 
     def encode(count: int) -> None:
@@ -118,9 +118,9 @@ def _linear_growth(
 
 
 def _arithmetic(tail: Tail, sizes: Sizes, labels: Tensor, config: ImplantConfig) -> float:
-    """Floating-point operations of adapting one task: each weight meets each location forward and backward.
+    """Floating-point operations of adapting one task: one product per weight and location, forward and backward.
 
-    The few products between implants, batch norm and the loss are left out.
+    The products between implants, batch norm and the loss, which are few, are not counted.
     """
     products = sum(
         layer.channels * layer.kernel**2 * config.implant_channels * math.prod(sizes[layer.reads])
@@ -131,8 +131,8 @@ def _arithmetic(tail: Tail, sizes: Sizes, labels: Tensor, config: ImplantConfig)
 
 @dataclass(frozen=True)
 class Adapt:
-    """Adapting 5-way 5-shot tasks on cached activations, against the naive code that runs the whole network on the
-    supports at every epoch, one task at a time, and against a loop over tasks on the same cache.
+    """Adapting 5-way 5-shot tasks on cached activations, compared with naive code that runs the whole network on the
+    supports in every epoch, one task at a time, and with a loop over tasks on the same cache.
     """
 
     sizes: tuple[int, ...] = (32, 84)
@@ -142,21 +142,21 @@ class Adapt:
     tasks: int = 8
     """Tasks adapted together."""
     epochs: int = 5
-    """Epochs of each contestant (of the naive code 2); the time of all of them grows in proportion."""
+    """Epochs per turn (the naive code runs 2); all times are proportional to the number of epochs."""
     rounds: int = 3
-    """Turns of each contestant, after one to warm up."""
+    """Timed turns of each contestant, after one to warm up."""
     memory_images: int = 12_000
-    """Images in the cache whose memory is measured."""
+    """Images in the cache for the measurement of memory."""
     memory_size: int = 32
     """Their side in pixels; 84 takes 5 GB of memory."""
     memory_tasks: tuple[int, ...] = (8, 64, 256)
-    """Numbers of tasks for which it is measured."""
+    """Numbers of tasks for which memory is measured."""
     json: bool = False
     """End with one JSON document on stdout."""
     run: ThreadsConfig = field(default_factory=ThreadsConfig)
 
     def __call__(self) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-        """A row for each image size; growth at the smallest; peak memory."""
+        """One row per image size; the growth of cost at the smallest size; peak memory."""
         shape = (self.width, self.tasks, self.epochs, self.rounds)
         rows = []
         for size in self.sizes:
@@ -169,13 +169,13 @@ class Adapt:
         return rows, {"growth": growth, "peaks": peaks}
 
     def show(self, rows: list[dict[str, Any]], once: dict[str, Any]) -> None:
-        """The tables."""
+        """Print the tables."""
         self.show_speed(rows)
         show_growth(once["growth"], self.rounds)
         self.show_peaks(once["peaks"])
 
     def show_speed(self, rows: list[dict[str, Any]]) -> None:
-        """Adapting against both rivals, and against the speed of a matrix product."""
+        """Print the speed-ups over both rivals, and our share of the speed of a matrix product."""
         print_table(
             f"adapting 5-way 5-shot tasks, width {self.width}",
             ["px", "ms per task and epoch", "over naive", "over one task at a time", "share of peak", "on one thread"],
@@ -190,13 +190,13 @@ class Adapt:
                 ]
                 for row in rows
             ],
-            f"best of {self.rounds} turns of {self.epochs} epochs, taken in turn; {self.tasks} tasks together; "
-            f"{torch.get_num_threads()} threads, but for the last column; "
-            f"peak: a product of {MATRIX} x {MATRIX} matrices in the same run, by as many threads",
+            f"best of {self.rounds} interleaved turns of {self.epochs} epochs; {self.tasks} tasks together; "
+            f"{torch.get_num_threads()} threads except in the last column; "
+            f"peak: a product of {MATRIX} x {MATRIX} matrices in the same run, with as many threads",
         )
 
     def show_peaks(self, rows: list[dict[str, Any]]) -> None:
-        """Memory by the number of tasks."""
+        """Print the peak memory by number of tasks."""
         print_table(
             f"peak memory of evaluating with implants, width {self.width}, half-precision cache of noise",
             ["images", "px", "tasks", "cache, GB", "peak of the process, GB"],

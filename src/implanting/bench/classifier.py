@@ -1,4 +1,4 @@
-"""What a user waits for: fitting, predicting among many classes, adding a class, one prediction from cold."""
+"""The times a user waits: fitting, predicting among many classes, adding a class, one prediction from a cold start."""
 
 import subprocess
 import sys
@@ -24,7 +24,7 @@ from implanting.datasets import read_dataset
 from implanting.images import BATCH
 from implanting.runtime import Progress, silent
 
-# As `implanting predict` does it, torch first: the garbage collector is off while modules are loaded.
+# The same order as in `implanting predict`: torch first, and no garbage collection while modules are loaded.
 COLD = """
 import gc, sys, time; began = time.perf_counter()
 gc.disable(); import torch; imported = time.perf_counter()
@@ -38,12 +38,11 @@ PARTS = ("importing torch", "importing implanting", "loading the classifier", "d
 
 
 def _images_of(base: BaseNetwork, count: int, seed: int = 0) -> np.ndarray:
-    """Noise of the size that the base expects."""
     return random_pixels(count, min(base.preprocessing.image_size), seed).numpy()
 
 
 def fitting(base: BaseNetwork, rounds: int, progress: Progress = silent) -> dict[str, float]:
-    """Seconds to fit 5 classes of 5 images, decoding aside, with implants and by prototypes; and to add a class."""
+    """Seconds to fit 5 classes of 5 decoded images, with implants and by prototypes, and to add a class."""
     images, labels = _images_of(base, 25), np.arange(5).repeat(5)
     new = _images_of(base, 5, seed=1)
     fitted = ImageClassifier(base, device="cpu", implants=False).fit(images, labels)
@@ -61,21 +60,21 @@ def fitting(base: BaseNetwork, rounds: int, progress: Progress = silent) -> dict
 
 
 def _many_classes(base: BaseNetwork, classes: int, images: int, rounds: int, progress: Progress) -> dict[str, Any]:
-    """Predicting many images among many classes, against the bare network on the same batches; and its memory."""
-    some = _images_of(base, 20 * BATCH)
+    """Speed of predicting many images among many classes, compared with the bare network, and its memory."""
+    sample = _images_of(base, 20 * BATCH)
     fitted = ImageClassifier(base, device="cpu", implants=False)
     began = time.perf_counter()
     fitted.fit(_images_of(base, 5 * classes), np.arange(classes).repeat(5))
     seconds_to_fit = time.perf_counter() - began
-    tensor = torch.from_numpy(some)
+    tensor = torch.from_numpy(sample)
 
     def bare() -> None:
         for batch in tensor.split(BATCH):
             base.embed(batch)
 
-    speeds = best_seconds({"network": bare, "predict": lambda: fitted.predict(some)}, rounds, progress)
+    speeds = best_seconds({"network": bare, "predict": lambda: fitted.predict(sample)}, rounds, progress)
     before = resident_peak()
-    repeated = [some[number % len(some)] for number in range(images)]
+    repeated = [sample[number % len(sample)] for number in range(images)]
     began = time.perf_counter()
     fitted.predict(repeated, progress=progress)
     return {
@@ -89,7 +88,7 @@ def _many_classes(base: BaseNetwork, classes: int, images: int, rounds: int, pro
 
 
 def _cold_start(base: BaseNetwork, rounds: int) -> dict[str, float]:
-    """One image predicted by a fresh process: how its seconds divide; the best of several."""
+    """Seconds of each part of predicting one image in a fresh process; the fastest of several runs."""
     with tempfile.TemporaryDirectory() as folder:
         file, image = Path(folder, "safetensors"), Path(folder, "image.png")
         ImageClassifier(base, device="cpu", implants=False).fit(_images_of(base, 10), np.arange(2).repeat(5)).save(file)
@@ -99,7 +98,6 @@ def _cold_start(base: BaseNetwork, rounds: int) -> dict[str, float]:
 
 
 def _cold_run(file: Path, image: Path) -> dict[str, float]:
-    """Seconds of each part of one fresh process."""
     began = time.perf_counter()
     output = subprocess.run(  # noqa: S603 (our own command)
         [sys.executable, "-c", COLD, str(file), str(image)], check=True, capture_output=True, text=True
@@ -111,32 +109,32 @@ def _cold_run(file: Path, image: Path) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Classifier:
-    """What a user of FewShotClassifier waits for; and, with --data, how well it says "none of these" and how honest
-    its probabilities are, on classes that the base has not seen.
+    """Times a user of FewShotClassifier waits; with --data also how well it says "none of these" and how well its
+    probabilities are calibrated, on classes that the base has not seen.
     """
 
     base: str = ClassifierConfig.base
     """The base network: a name or a file."""
     data: Path | None = None
-    """A data set whose classes serve as known and unknown ones."""
+    """A data set whose classes are used as known and unknown ones."""
     split: str = "val"
-    """Which of its classes."""
+    """The split of the data set."""
     shot: tuple[int, ...] = (1, 3, 5)
     """Images of each known class."""
     tasks: int = 40
-    """Tasks of 5 known and 5 unknown classes."""
+    """Number of tasks, each of 5 known and 5 unknown classes."""
     classes: int = 1000
-    """Classes of 5 images among which many images are predicted."""
+    """Number of classes, of 5 images each, among which many images are predicted."""
     images: int = 10_000
-    """Images that are predicted among them."""
+    """Number of images that are predicted among these classes."""
     rounds: int = 3
-    """Turns of each contestant, after one to warm up."""
+    """Timed turns of each contestant, after one to warm up."""
     json: bool = False
     """End with one JSON document on stdout."""
     run: ThreadsConfig = field(default_factory=ThreadsConfig)
 
     def __call__(self) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-        """Rows of open-set figures, and the times."""
+        """Rows of open-set figures, if there is data, and the times."""
         base = load_base(self.base)
         once = {
             "fitting": fitting(base, self.rounds, show_progress),
@@ -150,7 +148,7 @@ class Classifier:
         return [open_set.compare(base, image_set, shot, self.tasks, show_progress) for shot in self.shot], once
 
     def show(self, rows: list[dict[str, Any]], once: dict[str, Any]) -> None:
-        """The tables."""
+        """Print the tables."""
         print_table(
             "5 classes of 5 images, decoded",
             ["", "seconds"],
@@ -169,7 +167,7 @@ class Classifier:
             ],
         )
         print_table(
-            "one image, from cold",
+            "one image, from a cold start",
             ["", "seconds"],
             [[name, f"{seconds:.2f}"] for name, seconds in once["cold"].items()],
         )
@@ -177,7 +175,7 @@ class Classifier:
             self.show_open_set(rows)
 
     def show_open_set(self, rows: list[dict[str, Any]]) -> None:
-        """Known against unknown classes."""
+        """Print how well known and unknown classes are told apart."""
         print_table(
             "5 known and 5 unknown classes",
             ["", *(f"{row['shot']}-shot" for row in rows)],

@@ -1,4 +1,4 @@
-"""Speed of evaluating by prototypes, against a loop over tasks that reads the same cached, normalised features."""
+"""Speed of evaluating by prototypes, compared with a loop over tasks on the same cached, normalised features."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,18 +23,18 @@ CLASSIFY = PrototypeClassifier("gap", "dense", 10.0)
 
 
 def _random_features(locations: int) -> Float[Tensor, "image location dim"]:
-    """Features of noise: what they show makes no difference to the speed."""
+    """Random features: their values make no difference to the speed."""
     return torch.randn(IMAGES, locations, DIM, generator=torch.Generator().manual_seed(0))
 
 
 @cache
 def tasks_of(config: TaskConfig) -> Tasks:
-    """Tasks of 20 classes of 600 images."""
+    """Tasks drawn from 20 classes of 600 images."""
     return draw_tasks(random_images(IMAGES, CLASSES), config)
 
 
 def _one_task_at_a_time(method: PrototypeMethod, tasks: Tasks) -> float:
-    """The loop anybody would write, on features that are pooled and normalised already."""
+    """The obvious loop, on features that are already pooled and normalised."""
     supports, queries = method.support_vectors, method.query_directions
     truth = torch.arange(tasks.query.shape[1]).repeat_interleave(tasks.query.shape[2])
     right = 0.0
@@ -47,24 +47,24 @@ def _one_task_at_a_time(method: PrototypeMethod, tasks: Tasks) -> float:
 
 
 def compare(locations: int, tasks: int, loop_tasks: int, rounds: int, progress: Progress = silent) -> dict[str, Any]:
-    """Tasks a second of both, dense queries, and our shares of the speeds at which memory is copied and multiplied.
+    """Our tasks per second with dense queries, the speed-up, and our shares of the speeds of a copy and of a product.
 
-    The loop takes as long for each task, so a part of the tasks is enough to time it.
+    The loop takes equally long for each task, so it is timed on some of them.
     """
     config = TaskConfig(way=5, shot=5, queries=30, tasks=tasks)
     drawn = tasks_of(config)
-    some = drawn[:loop_tasks]
+    first_tasks = drawn[:loop_tasks]
     method = PrototypeMethod(_random_features(locations), CLASSIFY)
-    block, copied = torch.zeros(64 * 2**20), torch.ones(64 * 2**20)  # touched already: no page faults are timed
+    block, copied = torch.zeros(64 * 2**20), torch.ones(64 * 2**20)  # filled, so that no page faults are timed
     square = torch.randn(MATRIX, MATRIX)
     contestants: dict[str, Work] = {
         "ours": lambda: evaluate_tasks(method, drawn, config, CLASSES),
-        "one task at a time": lambda: _one_task_at_a_time(method, some),
+        "one task at a time": lambda: _one_task_at_a_time(method, first_tasks),
         "copy": lambda: copied.copy_(block),
         "product": lambda: square @ square,
     }
     seconds = best_seconds(contestants, rounds, progress, f"measuring with {locations} locations")
-    ours, loop = seconds["ours"] / len(drawn), seconds["one task at a time"] / len(some)
+    ours, loop = seconds["ours"] / len(drawn), seconds["one task at a time"] / len(first_tasks)
     moved, products = _cost_of_a_task(locations, config, method.tasks_at_once)
     return {
         "locations": locations,
@@ -76,9 +76,9 @@ def compare(locations: int, tasks: int, loop_tasks: int, rounds: int, progress: 
 
 
 def _cost_of_a_task(locations: int, config: TaskConfig, together: int) -> tuple[float, float]:
-    """Bytes read and written by gathering, and floating-point operations of the products.
+    """Bytes read and written by gathering, and floating-point operations of the products, per task.
 
-    Where vectors are gathered, the images are read too, once for all the tasks that are evaluated together.
+    If class vectors are gathered instead of images, the images are read once for all tasks evaluated together.
     """
     way, queries = config.way, config.way * config.queries
     by_image = vectors_are_smaller(locations, way)
@@ -91,7 +91,7 @@ def _cost_of_a_task(locations: int, config: TaskConfig, together: int) -> tuple[
 def _linear_growth(
     locations: Sequence[int], tasks: int, rounds: int, progress: Progress = silent
 ) -> list[dict[str, Any]]:
-    """Eight times the tasks on the smallest maps, and eight times the images to pool and normalise of the largest."""
+    """How cost grows with tasks (on the smallest maps) and with images to pool and normalise (on the largest)."""
     method = PrototypeMethod(_random_features(min(locations)), CLASSIFY)
     phi = _random_features(max(locations))
     drawn = tasks_of(TaskConfig(way=5, shot=5, queries=30, tasks=tasks))
@@ -109,24 +109,24 @@ def _linear_growth(
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Evaluating 5-way 5-shot tasks of 30 queries per class by prototypes with dense queries, against a loop over tasks
-    that reads the same cached, normalised features: 4 locations as at 32 px, 25 as at 84 px.
+    """Evaluating 5-way 5-shot tasks of 30 queries per class by prototypes with dense queries, compared with a loop over
+    tasks that reads the same cached, normalised features: 4 locations as at 32 px, 25 as at 84 px.
     """
 
     locations: tuple[int, ...] = (4, 25)
-    """Locations of a feature map."""
+    """Numbers of locations of a feature map."""
     tasks: int = 10_000
     """Number of tasks."""
     loop_tasks: int = 500
-    """Tasks on which the loop is timed; it takes as long for each."""
+    """Number of tasks on which the loop is timed; it takes equally long for each."""
     rounds: int = 2
-    """Turns of each contestant, after one to warm up."""
+    """Timed turns of each contestant, after one to warm up."""
     json: bool = False
     """End with one JSON document on stdout."""
     run: ThreadsConfig = field(default_factory=ThreadsConfig)
 
     def __call__(self) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-        """A row for each number of locations; growth."""
+        """One row per number of locations; the growth of cost."""
         shape = (self.tasks, self.loop_tasks, self.rounds)
         rows = []
         for number in self.locations:
@@ -136,7 +136,7 @@ class Evaluate:
         return rows, {"growth": _linear_growth(self.locations, self.tasks, self.rounds, show_progress)}
 
     def show(self, rows: list[dict[str, Any]], once: dict[str, Any]) -> None:
-        """The tables."""
+        """Print the tables."""
         print_table(
             f"evaluating {self.tasks} 5-way 5-shot tasks, 30 queries per class, {IMAGES} images",
             ["locations", "tasks/s", "over one task at a time", "share of memory bandwidth", "of matrix peak"],
@@ -150,8 +150,8 @@ class Evaluate:
                 ]
                 for row in rows
             ],
-            f"best of {self.rounds} turns, taken in turn, the loop on {min(self.loop_tasks, self.tasks)} tasks; "
-            f"{torch.get_num_threads()} threads; bandwidth: bytes gathered (read and written) against a plain copy; "
-            f"peak: the products against a product of {MATRIX} x {MATRIX} matrices; both in the same run",
+            f"best of {self.rounds} interleaved turns, the loop on {min(self.loop_tasks, self.tasks)} tasks; "
+            f"{torch.get_num_threads()} threads; bandwidth: bytes gathered (read and written) relative to a copy; "
+            f"peak: the products relative to a product of {MATRIX} x {MATRIX} matrices; both in the same run",
         )
         show_growth(once["growth"], self.rounds)

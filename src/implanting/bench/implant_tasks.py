@@ -1,4 +1,4 @@
-"""Evaluation with implants on activations of any size, filled with noise: for the measure of memory."""
+"""Evaluation with implants on random activations of any size, for the measurement of memory."""
 
 import torch
 
@@ -11,7 +11,7 @@ from implanting.networks import Network
 
 CLASSES = 20
 NOISE = 64
-"""Images that differ; the others repeat them, as drawing billions of numbers takes longer than all the rest."""
+"""Number of different images; the others repeat them, since drawing billions of numbers would take too long."""
 
 
 def _random_activations(network: Network, images: int, size: int) -> Activations:
@@ -27,9 +27,9 @@ def _random_activations(network: Network, images: int, size: int) -> Activations
 
 
 def evaluate_some(images: int, size: int, width: int, tasks: int) -> int:
-    """Adapt and test 5-way 5-shot tasks of 30 queries per class; gives the bytes of the cache.
+    """Adapt and test 5-way 5-shot tasks of 30 queries per class; returns the bytes of the cache.
 
-    Two epochs stand for fifty: the second already holds all that any later one does.
+    Two epochs are enough: later ones need no more memory than the second.
     """
     network = fresh_network(NetworkConfig(width=width), size)
     activations = _random_activations(network, images, size)

@@ -1,8 +1,8 @@
-"""Speed of classifying images: the network alone, and from a folder of large photos.
+"""Speed of classifying images: the network alone, and a folder of large photos from files to answers.
 
-Ours (batch norm and activations in the convolutions, weights packed, small batches) against the network as it stands in
-eager NCHW, and against onnxruntime where it is installed. All start from uint8 images and end in the probabilities of a
-few classes.
+Ours (batch norm and activations in the convolutions, weights packed, small batches) is compared with the unchanged
+network in eager NCHW, and with onnxruntime if it is installed. All start from uint8 images and end in the probabilities
+of a few classes.
 """
 
 import copy
@@ -34,7 +34,7 @@ from implanting.runtime import Progress, silent
 
 WAY = 5
 WIDTH, HEIGHT = 4000, 3000
-"""Pixels of the photos: 12 millions."""
+"""Size of the photos in pixels: 12 megapixels."""
 
 
 def _bench_base(name: str, size: int) -> BaseNetwork:
@@ -47,7 +47,7 @@ def _bench_base(name: str, size: int) -> BaseNetwork:
 
 
 def _bench_classifier(name: str, size: int) -> ImageClassifier:
-    """A classifier of a few classes on that network, its prototypes drawn."""
+    """A classifier of a few classes on that network, with random prototypes."""
     base = _bench_base(name, size)
     prototypes = torch.randn(WAY, base.network.dim, generator=torch.Generator().manual_seed(0))
     classify, counts = PrototypeClassifier("gap", "gap", base.tau), torch.ones(WAY, dtype=torch.long)
@@ -57,7 +57,7 @@ def _bench_classifier(name: str, size: int) -> ImageClassifier:
 
 
 def compare_networks(name: str, size: int, images: int, rounds: int, progress: Progress = silent) -> dict[str, Any]:
-    """Images a second of each way, and how far ours is from the network as it stands."""
+    """Images per second of each way, and how much our features differ from those of the unchanged network."""
     classifier, pixels = _bench_classifier(name, size), random_pixels(images, size)
     base, eager = classifier.base_, EagerNetwork(classifier.base_)
     began = time.perf_counter()
@@ -76,7 +76,7 @@ def compare_networks(name: str, size: int, images: int, rounds: int, progress: P
 
 
 class EagerNetwork:
-    """The network of a base as it stands, in NCHW."""
+    """The unchanged network of a base, in NCHW."""
 
     def __init__(self, base: BaseNetwork) -> None:
         self.normalisation = base.preprocessing.normalisation
@@ -89,7 +89,7 @@ class EagerNetwork:
 
 
 def _ways_of(classifier: ImageClassifier, eager: EagerNetwork, pixels: Tensor) -> dict[str, Work]:
-    """From pixels to probabilities: eager, ours, and by onnxruntime where it is installed."""
+    """From pixels to probabilities: eager, ours, and onnxruntime if it is installed."""
     learned, base = classifier.learned_, classifier.base_
 
     def answers(features: Tensor) -> Tensor:
@@ -110,7 +110,7 @@ def _ways_of(classifier: ImageClassifier, eager: EagerNetwork, pixels: Tensor) -
 
 
 def _ratios(seconds: Mapping[str, float]) -> dict[str, float | None]:
-    """How many times as fast ours is, and how many times as fast as ours onnxruntime is."""
+    """Our speed relative to eager, and that of onnxruntime relative to ours."""
     return {
         "over_eager": seconds["eager"] / seconds["ours"],
         "over_eager_in_batches": seconds["eager_in_batches"] / seconds["ours"],
@@ -120,7 +120,7 @@ def _ratios(seconds: Mapping[str, float]) -> dict[str, float | None]:
 
 
 def compare_folder(name: str, size: int, photos: int, rounds: int, progress: Progress = silent) -> dict[str, Any]:
-    """Images a second from a folder of 12-megapixel JPEGs: decoding alone, the network alone, and both side by side."""
+    """Images per second of a folder of 12-megapixel JPEGs: decoding alone, the network alone, and both in parallel."""
     classifier = _bench_classifier(name, size)
     with tempfile.TemporaryDirectory(prefix="implanting-bench-") as folder:
         paths: list[ImageSource] = list(write_photos(Path(folder), photos))
@@ -135,11 +135,11 @@ def compare_folder(name: str, size: int, photos: int, rounds: int, progress: Pro
         whole = resize(decode(paths[0]), size)
     counts = dict.fromkeys(contestants, photos) | {"decoding_whole": 1}
     speeds = {way: counts[way] / taken for way, taken in seconds.items()}
-    return {"network": name, "size": size, **speeds, **_lost(classifier, pixels[0].numpy(), whole)}
+    return {"network": name, "size": size, **speeds, **_differences(classifier, pixels[0].numpy(), whole)}
 
 
-def _lost(classifier: ImageClassifier, image: np.ndarray, whole: np.ndarray) -> dict[str, float]:
-    """What an image decoded at a fraction of its size differs in, and its answer, from one that was decoded whole."""
+def _differences(classifier: ImageClassifier, image: np.ndarray, whole: np.ndarray) -> dict[str, float]:
+    """How an image decoded at a fraction of its size, and its answer, differ from the image decoded at full size."""
     levels = np.abs(image.astype(np.int16) - whole)
     one, other = classifier.predict_proba(np.stack([image, whole]))
     return {
@@ -150,7 +150,7 @@ def _lost(classifier: ImageClassifier, image: np.ndarray, whole: np.ndarray) -> 
 
 
 def write_photos(folder: Path, count: int) -> list[Path]:
-    """JPEGs of 12 megapixels with the detail and the noise of a camera's, of one photo that comes with scikit-learn."""
+    """JPEGs of 12 megapixels, made from a photo in scikit-learn with detail and noise like those of a camera."""
     from sklearn.datasets import load_sample_image
 
     photo = Image.fromarray(load_sample_image("china.jpg")).resize((WIDTH, HEIGHT), Image.Resampling.BICUBIC)
@@ -158,7 +158,7 @@ def write_photos(folder: Path, count: int) -> list[Path]:
     noisy = Image.fromarray((np.asarray(photo) + noise).clip(0, 255).astype(np.uint8))
     paths = [folder / f"{number:03}.jpg" for number in range(count)]
     noisy.save(paths[0], quality=90)
-    for path in paths[1:]:  # files of their own; what is in them does not change the work
+    for path in paths[1:]:  # separate files; equal contents do not change the work
         path.write_bytes(paths[0].read_bytes())
     return paths
 
@@ -172,7 +172,7 @@ FOLDER = {
     "decoding_whole": "decoding at full size, one thread",
 }
 
-LOST = {
+DIFFERENCES = {
     "mean_difference": "grey levels off by, on average",
     "largest_difference": "grey levels off by, at most",
     "probability_difference": "probabilities off by, at most",
@@ -181,27 +181,27 @@ LOST = {
 
 @dataclass(frozen=True)
 class Inference:
-    """Classifying images: ours (batch norm and activations in the convolutions, small batches) against the same network
-    in eager NCHW and, where the packages for `implanting export` are installed, against onnxruntime; then a folder of
-    12-megapixel JPEGs from decoding to answers, against decoding alone and the network alone.
+    """Classifying images: ours (batch norm and activations in the convolutions, small batches) compared with the same
+    network in eager NCHW and, if the packages for `implanting export` are installed, with onnxruntime; then a folder of
+    12-megapixel JPEGs from decoding to answers, compared with decoding alone and the network alone.
     """
 
     networks: tuple[str, ...] = ("resnet12", IMAGENET)
     """Networks: resnet12 (of width 64, random weights), c128f, efficientnet-lite0."""
     sizes: tuple[int, ...] = (84, 224)
-    """Side in pixels of the images of each network."""
+    """Side in pixels of the images, one per network."""
     images: int = 64
-    """Images that the networks see."""
+    """Number of images for the networks alone."""
     photos: int = 40
-    """JPEGs in the folder; 0 leaves it out."""
+    """Number of JPEGs in the folder; 0 leaves this part out."""
     rounds: int = 3
-    """Turns of each contestant, after one to warm up."""
+    """Timed turns of each contestant, after one to warm up."""
     json: bool = False
     """End with one JSON document on stdout."""
     run: ThreadsConfig = field(default_factory=ThreadsConfig)
 
     def __call__(self) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-        """A row for each network, and one for each network and the folder."""
+        """One row per network, and one per network for the folder."""
         self.check()
         pairs = list(zip(self.networks, self.sizes, strict=True))
         rows = [compare_networks(*pair, self.images, self.rounds, show_progress) for pair in pairs]
@@ -209,9 +209,11 @@ class Inference:
         return rows, {"folder": photos}
 
     def check(self) -> None:
-        """Refuse what cannot be measured."""
+        """Refuse settings that cannot be measured."""
         if len(self.networks) != len(self.sizes):
-            raise ConfigError(f"`networks` names {len(self.networks)}, `sizes` {len(self.sizes)}: give each its size")
+            raise ConfigError(
+                f"`networks` names {len(self.networks)} and `sizes` {len(self.sizes)}: give one size per network"
+            )
         for name in self.networks:
             require(name in KNOWN, "networks", name, f"one or more of {', '.join(KNOWN)}")
         require(self.images >= 1, "images", self.images, "1 or more")
@@ -219,8 +221,8 @@ class Inference:
         require(self.rounds >= 1, "rounds", self.rounds, "1 or more")
 
     def show(self, rows: list[dict[str, Any]], once: dict[str, Any]) -> None:
-        """The tables."""
-        measured = f"best of {self.rounds} turns, taken in turn; {torch.get_num_threads()} threads"
+        """Print the tables."""
+        measured = f"best of {self.rounds} interleaved turns; {torch.get_num_threads()} threads"
         print_table(
             f"classifying {self.images} decoded images, images/s",
             ["", *(_titled(row) for row in rows)],
@@ -233,7 +235,7 @@ class Inference:
                 ["largest difference from eager", *(f"{row['difference']:.0e}" for row in rows)],
                 ["seconds to make ready, once", *(f"{row['seconds_to_make_ready']:.2f}" for row in rows)],
             ],
-            f"{measured}; difference: of a feature, against the largest feature",
+            f"{measured}; difference: relative to the largest feature",
         )
         if once["folder"]:
             print_table(
@@ -241,10 +243,10 @@ class Inference:
                 ["", *(_titled(row) for row in once["folder"])],
                 [
                     *([said, *(f"{row[way]:.1f}" for row in once["folder"])] for way, said in FOLDER.items()),
-                    *([said, *(f"{row[what]:.2g}" for row in once["folder"])] for what, said in LOST.items()),
+                    *([said, *(f"{row[what]:.2g}" for row in once["folder"])] for what, said in DIFFERENCES.items()),
                 ],
                 f"{measured}; decoding at a fraction of the size (JPEG's draft mode), in threads beside the network; "
-                "off: from decoding at full size",
+                "off by: relative to decoding at full size",
             )
 
 
@@ -253,5 +255,4 @@ def _titled(row: dict[str, Any]) -> str:
 
 
 def _ratio(value: float | None) -> str:
-    """A ratio, or that it could not be measured."""
     return "not installed" if value is None else f"{value:.2f}"

@@ -1,7 +1,7 @@
 """Peak memory of reading a data set, as a multiple of the tensor that comes out, and of evaluating with implants.
 
-Each runs in a process of its own. What the interpreter and the libraries take is measured by one that reads a set of
-two images, and subtracted where a ratio is wanted.
+Each measurement runs in a process of its own. The memory of the interpreter and the libraries is measured by a process
+that reads a few images, and subtracted before ratios are taken.
 """
 
 import pickle
@@ -35,14 +35,14 @@ size = evaluate_some(*(int(argument) for argument in sys.argv[1:]))
 
 
 def resident_peak() -> int:
-    """Bytes of memory that this process has had at most; 0 where the system does not say (all but Linux)."""
+    """Peak bytes of memory of this process; 0 on systems that do not report it (all but Linux)."""
     status = Path("/proc/self/status")  # not ru_maxrss, which starts at the parent's peak
     found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text()) if status.exists() else None
     return int(found[1]) * 1024 if found else 0
 
 
 def peak_and_size(work: str, *arguments: object) -> tuple[int, int]:
-    """Peak resident bytes of a process that does some work, and the bytes of what it holds."""
+    """Peak resident bytes of a process that does this work, and the bytes of its result."""
     command = [sys.executable, "-c", MEASURE.format(work=work), *(str(argument) for argument in arguments)]
     peak, size = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()  # noqa: S603 (our own command)
     return int(peak), int(size)
@@ -51,7 +51,7 @@ def peak_and_size(work: str, *arguments: object) -> tuple[int, int]:
 def implant_peaks(
     images: int, size: int, width: int, tasks: tuple[int, ...], progress: Progress = silent
 ) -> list[dict[str, int]]:
-    """Peak bytes of evaluating so many tasks with implants on half-precision activations; measured on Linux only."""
+    """Peak bytes of evaluating with implants on half-precision activations, per number of tasks; on Linux only."""
     if not resident_peak():
         return []
     rows = []
@@ -62,7 +62,7 @@ def implant_peaks(
 
 
 def write_pickle(folder: Path, images: int) -> None:
-    """A set in the form of FC100's pickles."""
+    """Write a data set in the form of FC100's pickles."""
     folder.mkdir()
     data = np.random.default_rng(0).integers(0, 256, (images, 32, 32, 3), dtype=np.uint8)
     with (folder / "FC100_train.pickle").open("wb") as file:
@@ -70,7 +70,6 @@ def write_pickle(folder: Path, images: int) -> None:
 
 
 def _write_folders(folder: Path, images: int) -> None:
-    """A set as class folders of JPEG files of 84 px."""
     for name in ("one", "two"):
         (folder / "train" / name).mkdir(parents=True)
     pixels = np.random.default_rng(0).integers(0, 256, (84, 84, 3), dtype=np.uint8)
@@ -79,7 +78,7 @@ def _write_folders(folder: Path, images: int) -> None:
 
 
 def reading_ratios(images: int) -> dict[str, float]:
-    """Peak memory over tensor size: images of 32 px in a pickle, a ninth as many of 84 px in folders; on Linux."""
+    """Peak memory over tensor size: images of 32 px in a pickle, a ninth as many of 84 px in folders; on Linux only."""
     ratios: dict[str, float] = {}
     if not resident_peak():
         return ratios

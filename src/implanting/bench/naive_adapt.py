@@ -1,7 +1,7 @@
-"""The rival of stage 2: the code anybody would write first.
+"""The rival of stage 2: the code one would write first.
 
-One task at a time, implants as ordinary layers, and the whole network run on the supports at every epoch (without
-gradients for the frozen part, as anybody would).
+One task at a time, implants as ordinary layers, and the whole network run on the supports in every epoch (without
+gradients for the frozen part).
 """
 
 import torch
@@ -46,7 +46,7 @@ def adapt_one_task(
     implants: ImplantModule,
     config: ImplantConfig,
 ) -> None:
-    """Train the implants of one task on its support images, in place, gap and gap."""
+    """Train the implants of one task on its support images, in place, with gap for supports and queries."""
     optimizer = torch.optim.AdamW(implants.parameters(), lr=config.implant_learning_rate, weight_decay=WEIGHT_DECAY)
     for _ in range(config.implant_epochs):
         with torch.no_grad():
@@ -61,7 +61,7 @@ def adapt_one_task(
 
 
 def _left_out_loss(phi: Float[Tensor, "image dim"], labels: Tensor, query: int, tau: float) -> Float[Tensor, ""]:
-    """The loss of one subtask, its prototypes made without the query."""
+    """The loss of one subtask, with prototypes made without the query."""
     others = torch.arange(len(labels)) != query
     vectors = torch.stack([phi[others & (labels == number)].mean(0) for number in range(int(labels.max()) + 1)])
     return F.cross_entropy(scaled_cosine(phi[query : query + 1], vectors, tau), labels[query : query + 1])

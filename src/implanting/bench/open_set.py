@@ -1,4 +1,4 @@
-"""Answers of "none of these" and calibrated probabilities: five known classes, five unknown, many tasks."""
+"""Quality of "none of these" and of calibrated probabilities: tasks of five known and five unknown classes."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,35 +18,35 @@ from implanting.runtime import Progress, silent
 
 KNOWN, QUERIES, REFUSE = 5, 15, 0.05
 
-STRANGE = np.repeat([False, True], KNOWN * QUERIES)
+FROM_UNKNOWN = np.repeat([False, True], KNOWN * QUERIES)
 """Which queries of a task are of unknown classes: the second half."""
 
 
 @dataclass(frozen=True)
 class Answers:
-    """What a classifier of the known classes says of all queries of a task."""
+    """The answers of a classifier of the known classes to all queries of a task."""
 
     scores: Float[np.ndarray, " query"]
-    """How little a query looks like any class."""
+    """Open-set scores: high for queries that resemble no class."""
     refused: Bool[np.ndarray, " query"]
     raw: Float[Tensor, "query way"]
-    """Probabilities as the scale of the base network gives them."""
+    """Probabilities with the scale of the base network, not calibrated."""
     calibrated: Float[Tensor, "query way"]
 
     def figures(self) -> dict[str, float]:
-        """How well known and unknown queries are told apart: AUROC by either score, and shares refused."""
+        """AUROC of two scores that separate known from unknown queries, and the shares refused."""
         return {
-            "score": roc_auc_score(STRANGE, self.scores),
-            "max_probability": roc_auc_score(STRANGE, -self.raw.amax(1).numpy()),
-            "refused": self.refused[~STRANGE].mean(),
-            "unknown_refused": self.refused[STRANGE].mean(),
+            "score": roc_auc_score(FROM_UNKNOWN, self.scores),
+            "max_probability": roc_auc_score(FROM_UNKNOWN, -self.raw.amax(1).numpy()),
+            "refused": self.refused[~FROM_UNKNOWN].mean(),
+            "unknown_refused": self.refused[FROM_UNKNOWN].mean(),
         }
 
 
 def compare(
     base: BaseNetwork, image_set: ImageSet, shot: int, tasks: int, progress: Progress = silent
 ) -> dict[str, Any]:
-    """AUROC of the open-set score and of plain maximum probability; calibration error before and after; refusals."""
+    """AUROC of the open-set score and of the maximum probability; refusals; calibration error before and after."""
     drawn = draw_tasks(image_set, TaskConfig(2 * KNOWN, shot, QUERIES, tasks))
     pairs = progress(zip(drawn.support, drawn.query, strict=True), f"{shot}-shot tasks", tasks)
     answers = [answer(base, image_set, support[:KNOWN], query) for support, query in pairs]
@@ -68,7 +68,7 @@ def compare(
 def answer(
     base: BaseNetwork, image_set: ImageSet, support: Int[Tensor, "way shot"], query: Int[Tensor, "way_twice queries"]
 ) -> Answers:
-    """Learn the known classes, then answer for the queries of all, calibrated and not."""
+    """Fit the known classes, then answer the queries of all classes, calibrated and not."""
     way, shot = support.shape
     classifier = ImageClassifier(base, device="cpu", unknown=-1, refuse=REFUSE)
     classifier.fit(image_set.images[support.flatten()].numpy(), np.arange(way).repeat(shot))

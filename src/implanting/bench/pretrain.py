@@ -1,4 +1,4 @@
-"""Training speed of stage 1 against the usual loop, and where its time goes."""
+"""Training speed of stage 1 compared with the usual loop, and the share of each kind of operation."""
 
 import dataclasses
 import time
@@ -19,7 +19,7 @@ from implanting.pretraining import RECIPES, Run, batch, prepare
 from implanting.runtime import Progress, silent
 
 IMAGES, CLASSES, SIZE = 2_048, 60, 32
-"""The images that are trained on, and their side in pixels; classes as many as FC100 has."""
+"""Number of training images, of classes (as many as in FC100), and the side of an image in pixels."""
 
 KINDS = {
     "convolutions": ("convolution", "conv2d"),
@@ -28,7 +28,7 @@ KINDS = {
     "pooling": ("max_pool",),
     "optimiser": ("sgd", "_foreach", "_fused"),
 }
-"""Parts of an operator's name by which the profile is added up."""
+"""Parts of operators' names by which the profile is summed up."""
 
 AUGMENTATION = "augmentation and normalisation"
 KINDS_AND_OTHER = (*KINDS, AUGMENTATION, "other")
@@ -44,7 +44,7 @@ def start(width: int, images: ImageSet, batch_size: int) -> Run:
 
 
 def compare(width: int, batch_size: int, steps: int, rounds: int, progress: Progress = silent) -> dict[str, Any]:
-    """Images a second of our step and of the usual loop, taking turns."""
+    """Images per second of our step and of the usual loop, in interleaved turns."""
     images = random_images(IMAGES, CLASSES, SIZE)
     run = start(width, images, batch_size)
 
@@ -61,7 +61,7 @@ def compare(width: int, batch_size: int, steps: int, rounds: int, progress: Prog
 
 
 def shares(run: Run, steps: int = 4) -> dict[str, float]:
-    """Where the time of a step goes, by the profiler's own time of each operator."""
+    """The share of each kind of operation in the time of a step, by the profiler's self time."""
     began = time.perf_counter()
     for step in range(steps):
         run.description.normalisation(
@@ -85,39 +85,39 @@ def shares(run: Run, steps: int = 4) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Pretrain:
-    """Training images per second at 32 px against the usual loop (DataLoader with 2 workers, PIL transforms of one
-    image at a time, NCHW), the share of the convolutions, processes against threads, and the peak memory of reading.
+    """Training images per second at 32 px compared with the usual loop (DataLoader with 2 workers, PIL transforms of
+    one image at a time, NCHW), the share of each kind of operation, processes or threads, and peak memory of reading.
     """
 
     widths: tuple[int, ...] = (64, 32)
     """Widths of ResNet-12."""
     batch_size: int = 64
-    """Images a step."""
+    """Images per step."""
     steps: int = 6
-    """Steps a turn."""
+    """Steps per turn."""
     rounds: int = 3
-    """Turns of each contestant, after one to warm up; of processes and threads, two at most."""
+    """Timed turns of each contestant, after one to warm up; for processes and threads at most two."""
     memory_images: int = 72_000
-    """Images in the pickle whose reading is measured; folders hold a ninth as many."""
+    """Images in the pickle whose reading is measured; the folders hold a ninth as many."""
     json: bool = False
     """End with one JSON document on stdout."""
     run: ThreadsConfig = field(default_factory=ThreadsConfig)
 
     def __call__(self) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-        """Rows for each width, and what is measured once."""
+        """One row per width, and the measurements that are made once."""
         rows = [compare(width, self.batch_size, self.steps, self.rounds, show_progress) for width in self.widths]
-        say("one process of two threads against two of one")
+        say("one process of two threads, and two processes of one")
         layouts = processes.compare(min(self.widths), 10 * self.steps, min(2, self.rounds))
         say("peak memory of reading")
         return rows, {"layouts": layouts, "reading_memory": memory.reading_ratios(self.memory_images)}
 
     def show(self, rows: list[dict[str, Any]], once: dict[str, Any]) -> None:
-        """The tables."""
+        """Print the tables."""
         print_table(
             "training, images/s at 32 px",
             ["width", "ours", "usual loop", "ratio"],
             [[str(row["width"]), f"{row['ours']:.0f}", f"{row['usual']:.0f}", f"{row['ratio']:.2f}"] for row in rows],
-            f"best of {self.rounds} turns of {self.steps} steps of {self.batch_size} images each, taken in turn; "
+            f"best of {self.rounds} interleaved turns of {self.steps} steps of {self.batch_size} images each; "
             f"{torch.get_num_threads()} threads; usual loop: DataLoader with 2 workers, PIL transforms, NCHW",
         )
         print_table(
@@ -127,7 +127,7 @@ class Pretrain:
                 [kind, *(f"{100 * shares[kind]:.1f} %" for row in rows for shares in row["shares"].values())]
                 for kind in KINDS_AND_OTHER
             ],
-            "by the profiler's own time of each operator",
+            "by the profiler's self time of each operator",
         )
         print_table(
             f"processes and threads, width {min(self.widths)}",

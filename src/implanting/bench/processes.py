@@ -1,4 +1,4 @@
-"""One process of two threads against two processes of one, both as a user would start them."""
+"""One process of two threads compared with two processes of one thread, both started as a user would."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def _speed(processes: int, threads: int, data: Path, width: int, steps: int) -> 
 
 
 def compare(width: int, steps: int, rounds: int) -> dict[str, float]:
-    """The best speed of each layout, taking turns."""
+    """The best speed of each layout, in interleaved turns."""
     with tempfile.TemporaryDirectory() as temporary:
         data = Path(temporary) / "data"
         write_pickle(data, 4_096)

@@ -1,4 +1,4 @@
-"""Timing on a shared, noisy machine: interleave what is compared, repeat, take the best."""
+"""Timing on a shared, noisy machine: interleave the contestants, repeat, take the best."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -13,10 +13,10 @@ from implanting.runtime import Progress, silent
 Work = Callable[[], object]
 
 FACTOR = 8
-"""Over how much more work growth is shown."""
+"""How many times more work is done to measure growth."""
 
 MATRIX = 2_000
-"""Rows and columns of the matrices whose product is the machine's peak."""
+"""Rows and columns of the matrices whose product measures the machine's peak."""
 
 
 def best_seconds(
@@ -36,10 +36,10 @@ def best_seconds(
 def growth(
     kinds: Mapping[str, tuple[int, Callable[[int], object]]], rounds: int, progress: Progress = silent
 ) -> list[dict[str, Any]]:
-    """For each kind of work: seconds of some units and of eight times as many, and the ratio of the cost of a unit.
+    """For each kind of work: seconds of some units and of eight times as many, and the ratio of the cost per unit.
 
-    A kind is a number of units and what does that many; where cost is linear, the ratio is 1, or below it where fixed
-    costs are spread over more.
+    A kind of work is a number of units and a function that does that many. The ratio is 1 if cost is linear, and less
+    if there are fixed costs.
     """
     contestants: dict[str, Work] = {}
     for kind, (units, work) in kinds.items():
@@ -54,7 +54,7 @@ def growth(
 
 
 def on_one_thread(work: Work) -> Work:
-    """The same work, computed by one thread."""
+    """The same work, done by one thread."""
 
     def run() -> None:
         threads = torch.get_num_threads()
@@ -68,10 +68,10 @@ def on_one_thread(work: Work) -> Work:
 
 
 def show_growth(rows: list[dict[str, Any]], rounds: int) -> None:
-    """What eight times the work costs."""
+    """Print the cost of eight times the work."""
     print_table(
         "growth",
-        ["", "from", "to", "seconds", "seconds", "ratio of the cost of one"],
+        ["", "from", "to", "seconds", "seconds", "ratio of the cost per unit"],
         [
             [
                 row["kind"],
@@ -83,5 +83,5 @@ def show_growth(rows: list[dict[str, Any]], rounds: int) -> None:
             ]
             for row in rows
         ],
-        f"best of {rounds} turns, taken in turn; linear is 1, and less where fixed costs are spread over more",
+        f"best of {rounds} interleaved turns; 1 is linear, less means that there are fixed costs",
     )

@@ -1,7 +1,7 @@
-"""The rival: the training loop everybody writes.
+"""The rival of stage 1: the usual training loop.
 
-A `DataLoader` with two workers, PIL transforms an image at a time, NCHW, PyTorch's default SGD. Same network, loss,
-batch size and number of threads as ours, and crops and flips of the same size.
+A `DataLoader` with two workers, PIL transforms of one image at a time, NCHW, PyTorch's default SGD. The network, loss,
+batch size, number of threads, crops and flips are the same as ours.
 """
 
 import random
@@ -37,7 +37,7 @@ class TransformedImages(Dataset[tuple[Tensor, int]]):
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
         image = ImageOps.expand(self.images[index], self.padding)
-        left, top = (random.randint(0, 2 * self.padding) for _ in range(2))  # noqa: S311 (what everybody writes)
+        left, top = (random.randint(0, 2 * self.padding) for _ in range(2))  # noqa: S311 (the usual way)
         image = image.crop((left, top, left + self.images[index].width, top + self.images[index].height))
         if random.random() < 0.5:  # noqa: S311 (likewise)
             image = ImageOps.mirror(image)
@@ -46,7 +46,7 @@ class TransformedImages(Dataset[tuple[Tensor, int]]):
 
 
 class UsualLoop:
-    """Trains a number of steps whenever it is called."""
+    """Trains for some steps whenever it is called."""
 
     def __init__(self, config: PretrainConfig, image_set: ImageSet, steps: int) -> None:
         size = (image_set.images.shape[1], image_set.images.shape[2])
@@ -64,7 +64,7 @@ class UsualLoop:
         self.batches = self.endless()
 
     def endless(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Epoch after epoch."""
+        """The batches of one epoch after another, without end."""
         while True:
             yield from self.loader
 

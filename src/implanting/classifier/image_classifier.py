@@ -22,7 +22,7 @@ from implanting.classifier.labels import Answer, Answering, Labels, as_labels, c
 from implanting.classifier.learned import Learned
 from implanting.classifier.learning import learn, with_implants
 from implanting.config import ClassifierConfig, ImplantConfig, InferenceConfig, require
-from implanting.errors import CheckpointError, ConfigError, DataError, ImplantsKept
+from implanting.errors import CheckpointError, ConfigError, DataError, ImageError, ImplantsKept
 from implanting.fewshot import open_set_score
 from implanting.heatmap import Explanation, MapKind
 from implanting.images import BATCH, Failure, ImageSource, decode_batches, list_sources
@@ -217,19 +217,31 @@ class ImageClassifier:
         self, images: Any, *, top: int = 1, skip_bad: bool = False, progress: Progress = silent
     ) -> tuple[list[Answer], list[Failure]]:
         """For each image its class, the `top` most probable ones and its open-set score; and what did not decode."""
-        self.check_fitted()
-        sources, answering = list_sources(images), self._answering
         answers: list[Answer] = []
         failures: list[Failure] = []
-        for batch in decode_batches(
-            sources, self.learned_.size, skip_bad=skip_bad, progress=progress, doing="classifying"
-        ):
-            probabilities, scores = self._scored(batch.images)
-            labels, rankings = answering.labels(probabilities, scores).tolist(), answering.rankings(probabilities, top)
-            asked = [sources[index] for index in batch.indices.tolist()]
-            answers += map(Answer, asked, labels, rankings, scores.tolist())
-            failures += batch.failures
+        for each in self.answer_each(images, top=top, progress=progress):
+            if isinstance(each, Answer):
+                answers.append(each)
+            elif skip_bad:
+                failures.append(each)
+            else:
+                raise ImageError(each.reason)
         return answers, failures
+
+    def answer_each(self, images: Any, *, top: int = 1, progress: Progress = silent) -> Iterator[Answer | Failure]:
+        """For each image in order its answer, or why it does not decode, as soon as its batch is done."""
+        self.check_fitted()
+        sources, answering = list_sources(images), self._answering
+        for batch in decode_batches(sources, self.learned_.size, skip_bad=True, progress=progress, doing="classifying"):
+            each: dict[int, Answer | Failure] = {failure.index: failure for failure in batch.failures}
+            if len(batch.images):
+                probabilities, scores = self._scored(batch.images)
+                labels, rankings = answering.labels(probabilities, scores), answering.rankings(probabilities, top)
+                for index, *answer in zip(
+                    batch.indices.tolist(), labels.tolist(), rankings, scores.tolist(), strict=True
+                ):
+                    each[index] = Answer(sources[index], *answer)
+            yield from (each[index] for index in sorted(each))
 
     @property
     def _answering(self) -> Answering:

@@ -1,4 +1,4 @@
-"""The command line: one table of verbs, each in a module of its own under `commands/`.
+"""The command line: one table of verbs, each in a module of its own under `verbs/`.
 
 Exit status: 0 done; 2 something the user can mend, said in one line; 1 a bug of ours, with its traceback; 130 stopped
 by Ctrl-C; 141 nobody reads the output any more. Results go to stdout, progress and warnings to stderr.
@@ -10,13 +10,16 @@ import gc
 import io
 import os
 import re
+import signal
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
 
+from implanting.cli.workers import follow_launcher
 from implanting.errors import ImplantingError
 from implanting.version import __version__
 
@@ -29,6 +32,12 @@ GONE = 141
 
 LATER = 3.0
 """Seconds after which other processes than the first tell an error: if the first failed too, torchrun has ended it."""
+
+STOPPED = 130
+"""The status of a program that Ctrl-C stopped: 128 + SIGINT."""
+
+OUT_OF_MEMORY = re.compile(r"not enough memory|can't allocate memory|out of memory", re.I)
+"""What PyTorch's errors say where memory has run out."""
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """What writing raises where there is no room."""
@@ -69,6 +78,7 @@ def usage() -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and give the exit status."""
     prepare_streams()
+    follow_launcher()
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         try:
@@ -87,10 +97,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         _abandon_output()
         return refuse(f"cannot write: {error.strerror}; free some space or write elsewhere")
+    except MemoryError as error:
+        return refuse(out_of_memory(error))
+    except RuntimeError as error:
+        if not OUT_OF_MEMORY.search(str(error)):
+            raise
+        return refuse(out_of_memory(error))
     except KeyboardInterrupt:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # once is enough; what is left is only to tidy up
         if _leads():
-            print("implanting: stopped", file=sys.stderr)
-        return 130
+            print("implanting: stopped", file=sys.stderr, flush=True)
+        return STOPPED
+
+
+def out_of_memory(error: BaseException) -> str:
+    """What to tell of a lack of memory, and what would need less."""
+    asked = re.search(r"[Uu]nable to allocate ([\d.]+ \w+)|allocate (\d+) bytes", str(error))
+    size = "" if asked is None else f" for {asked[1] or f'{int(asked[2]) / 2**30:.1f} GiB'} more"
+    return (
+        f"there is not enough memory{size}: close other programs, or ask for less (fewer --workers, smaller images by "
+        "--image-size, fewer classes or --queries at once, --half where there is that flag)"
+    )
 
 
 def _leads() -> bool:
@@ -126,6 +154,8 @@ def module_of(verb: str) -> ModuleType:
     finally:
         gc.enable()
         gc.freeze()
+        if getattr(signal.getsignal(signal.SIGINT), "__name__", "") == "stop_at_once":
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # from here on there may be things to tidy up
 
 
 def refuse(message: str) -> int:

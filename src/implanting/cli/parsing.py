@@ -17,7 +17,9 @@ EXAMPLES = {
     "predict": """\
   implanting predict trees.safetensors a.jpg b.jpg       files, folders, or patterns in quotes
   implanting predict trees.safetensors album/ --top 3 --csv
-  find . -name '*.jpg' -print0 | implanting predict trees.safetensors - --json --skip-bad""",
+  find . -name '*.jpg' -print0 | implanting predict trees.safetensors - --jsonl
+  implanting predict trees.safetensors archive/ --out answers.parquet --shard 1/8
+  implanting predict trees.safetensors album/ --sort-into sorted/ --min-probability 0.7""",
     "score": """\
   implanting score trees.safetensors labelled/           one sub-folder per class
   implanting score trees.safetensors labelled/ --report trees.html""",

@@ -1,4 +1,4 @@
-"""A training run as a person sees it on stderr."""
+"""The progress of a training run, on stderr."""
 
 import time
 from types import TracebackType
@@ -13,7 +13,7 @@ from implanting.runtime import rank
 
 
 class TrainingDisplay:
-    """Shows a training run's events: a live bar in a terminal, else a line now and then."""
+    """Shows the events of a training run: a live bar in a terminal, otherwise a line from time to time."""
 
     def __init__(self) -> None:
         console = Console(stderr=True)
@@ -53,7 +53,7 @@ class TrainingDisplay:
                 self.line(f"{ended} at step {event.step} after {event.seconds:.0f} s")
 
     def step(self, event: Stepped) -> None:
-        """Move the bar, or say how far training is if that was not said for a while."""
+        """Move the bar, or print the state of training if the last line is some time ago."""
         figures = (
             f"loss {event.loss:.3f}  accuracy {100 * event.accuracy:.1f} %  tau {event.tau:.2f}  "
             f"{event.images_per_second:.0f} images/s"
@@ -64,7 +64,7 @@ class TrainingDisplay:
             self.line(f"step {event.step}  {figures}  {event.seconds_left / 60:.1f} min left")
 
     def line(self, text: str) -> None:
-        """A line that stays, above the bar."""
+        """Print a permanent line, above the bar."""
         if self.live:
             self.progress.console.print(text, highlight=False)
         else:

@@ -1,30 +1,74 @@
-"""A verb in several processes on this machine."""
+"""A verb in several processes on this machine.
 
-import logging
+Workers find modules where Python is installed and never in the current folder, which may hold anybody's files. They
+end with the process that started them, however that ends, and leave nothing in the temporary folder.
+"""
+
 import os
+import resource
+import shutil
 import signal
+import sys
+import threading
+import time
 from collections.abc import Sequence
 
 from implanting.errors import ConfigError
 
+LAUNCHER = "IMPLANTING_LAUNCHER"
+"""The variable by which a worker knows the number of the process that started it, and its temporary folder."""
+
+WATCH = 0.5
+"""Seconds between two looks at whether that process is still there."""
+
 
 def launch(workers: int, verb: str, arguments: Sequence[str]) -> int:
     """Run a verb in several processes on this machine by PyTorch's own launcher, and give the exit status."""
-    from torch.distributed import run as torchrun  # here, as it is slow to load
+    import logging  # here, as these are slow to load and this module is needed before a verb is
+    import tempfile
+
+    from torch.distributed import run as torchrun
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
+    from implanting.runtime import check_memory
+
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    check_memory(workers * used, f"{workers} workers", "lower `workers`")  # each will need what this process needed
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # of each worker
+    os.environ["PYTHONSAFEPATH"] = "1"  # else a worker would look for modules in the current folder first
     logging.disable(logging.ERROR)  # the launcher's: what there is to say, the workers say
-    settings = ["--standalone", "--nproc-per-node", str(workers), "-m", "implanting", verb, *arguments]
-    try:
-        torchrun.run(torchrun.parse_args(settings))
-    except SignalException:
-        return 130
-    except ChildFailedError as error:
-        number, failure = error.get_first_failure()
-        if failure.exitcode < 0:
-            name = signal.Signals(-failure.exitcode).name
-            raise ConfigError(f"worker {number} was ended by {name}: is there memory for {workers} workers?") from error
-        return failure.exitcode
+    with tempfile.TemporaryDirectory(prefix="implanting-") as logs:
+        os.environ[LAUNCHER] = f"{os.getpid()} {logs}"
+        settings = ["--standalone", "--log-dir", logs, "--nproc-per-node", str(workers), "-m", "implanting", verb]
+        try:
+            torchrun.run(torchrun.parse_args([*settings, *arguments]))
+        except SignalException:
+            return 130
+        except ChildFailedError as error:
+            number, failure = error.get_first_failure()
+            if failure.exitcode < 0:
+                name = signal.Signals(-failure.exitcode).name
+                raise ConfigError(
+                    f"worker {number} was ended by {name}: is there memory for {workers} workers?"
+                ) from error
+            return failure.exitcode
+        finally:
+            del os.environ[LAUNCHER]
     return 0
+
+
+def follow_launcher() -> None:
+    """Where this process is a worker, let it end when the process that started it does."""
+    number, _, logs = os.environ.get(LAUNCHER, "").partition(" ")
+    if number or "TORCHELASTIC_RUN_ID" in os.environ:  # started by --workers, or by the user's own torchrun
+        parent = int(number) if number.isdigit() else os.getppid()
+        threading.Thread(target=_end_with, args=(parent, logs), daemon=True, name="implanting-launcher").start()
+
+
+def _end_with(parent: int, logs: str) -> None:
+    while os.getppid() == parent:
+        time.sleep(WATCH)
+    if logs:
+        shutil.rmtree(logs, ignore_errors=True)
+    os._exit(1)

@@ -1,6 +1,8 @@
 """Which classes are base, validation and novel: published lists, a user's own file, or chance by a seed."""
 
+import codecs
 import csv
+import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
@@ -9,6 +11,7 @@ from pathlib import Path
 import torch
 
 from implanting.errors import DataError
+from implanting.runtime import open_file
 
 SPLITS = ("train", "val", "test")
 """Base, validation and novel classes."""
@@ -21,6 +24,12 @@ NAMED = ("fc100", "cifar-fs", "miniimagenet")
 
 VAL_SHARE, TEST_SHARE = 0.16, 0.20
 """Shares of the classes in a split by seed, as in miniImageNet; the rest is for training."""
+
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+"""What a text in UTF-16 begins with."""
+
+LONGEST = 256 * 2**20
+"""Bytes of a table or a list; ImageNet's has 100 MB."""
 
 ClassLists = dict[str, list[str]]
 
@@ -39,10 +48,7 @@ def read_class_lists(splits: str | Path) -> ClassLists:
     path = Path(splits)
     if not path.is_file():
         raise DataError(f"`splits` {splits} is neither an existing file nor one of {', '.join(NAMED)}")
-    try:
-        lists = _from_csv(path) if path.suffix.lower() == ".csv" else _from_json(path.read_text("utf-8-sig"), str(path))
-    except (UnicodeDecodeError, csv.Error) as fault:
-        raise DataError(f"`splits` {path} cannot be read as text in UTF-8 ({fault}): save it anew") from fault
+    lists = _from_csv(path) if path.suffix.lower() == ".csv" else _from_json(text_of(path), str(path))
     check_lists(lists, str(path))
     return lists
 
@@ -73,11 +79,28 @@ def check_lists(lists: Mapping[str, Iterable[str]], where: str) -> None:
                 )
 
 
+def text_of(path: Path) -> str:
+    """The text of a file in UTF-8, or in UTF-16 where it is marked as such; other encodings cannot be told apart."""
+    with open_file(path) as file:
+        content = file.read(LONGEST + 1)
+    if len(content) > LONGEST:
+        raise DataError(f"{path} has more than {LONGEST / 2**20:.0f} MiB of text: is it another file?")
+    try:
+        return content.decode("utf-16" if content.startswith(UTF_16) else "utf-8-sig")
+    except UnicodeDecodeError as fault:
+        line = content.count(b"\n", 0, fault.start) + 1
+        raise DataError(
+            f"{path} is not text in UTF-8 (line {line} has the byte {content[fault.start]:#x}): save it as UTF-8"
+        ) from fault
+
+
 def read_csv(path: Path, *columns: str) -> list[dict[str, str]]:
     """The rows of a csv file that must have a header with these columns."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.DictReader(file, skipinitialspace=True)
+    try:
+        reader = csv.DictReader(io.StringIO(text_of(path), newline=""), skipinitialspace=True)
         rows, found = list(reader), list(reader.fieldnames or [])
+    except csv.Error as fault:
+        raise DataError(f"{path} cannot be read as a table ({fault}): save it anew") from fault
     if missing := [column for column in columns if column not in found]:
         raise DataError(f"{path} has columns {', '.join(found) or 'none'}; needed in its header: {', '.join(missing)}")
     if any(None in row.values() for row in rows):
@@ -88,7 +111,7 @@ def read_csv(path: Path, *columns: str) -> list[dict[str, str]]:
 def _from_json(text: str, where: str) -> ClassLists:
     try:
         content = json.loads(text)
-    except json.JSONDecodeError as fault:
+    except (json.JSONDecodeError, RecursionError) as fault:
         raise DataError(
             f"{where} is not JSON ({fault}); needed is {{'train': [names], 'val': ..., 'test': ...}}"
         ) from None

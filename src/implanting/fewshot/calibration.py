@@ -19,6 +19,9 @@ from torch import Tensor
 POWERS = torch.logspace(-1, 1, 81, dtype=torch.float64)
 """Where the power is searched: a tenth to ten, forty steps a decade."""
 
+AT_ONCE = 2**20
+"""Probabilities that are sharpened at once: many images of many classes would not fit in memory for all powers."""
+
 DOUBT = 20.0
 """How many images must speak for a power ten times as large or small before it is believed (`docs/lab-log.md`)."""
 
@@ -107,12 +110,18 @@ def calibrate(
     told_by: Literal["supports", "base"] = "supports",
 ) -> Calibration:
     """From what was said of images that were not fitted to; with few of them, the power stays near one."""
-    logarithms = probabilities.double().clamp_min(1e-12).log()
-    sharpened = torch.log_softmax(POWERS[:, None, None] * logarithms, dim=-1)
-    loss = -sharpened.gather(2, labels[None, :, None].expand(len(POWERS), -1, 1)).sum((1, 2))
-    doubt = DOUBT * POWERS.log10().square()
-    power = POWERS[int((loss + doubt).argmin())].item()
+    power = sharpness(probabilities.double().clamp_min(1e-12).log(), labels)
     return Calibration(power, tuple(_few(open_set_scores.double()).tolist()), told_by)
+
+
+def sharpness(logarithms: Float64[Tensor, "image way"], labels: Int[Tensor, " image"], usual: float = 1.0) -> float:
+    """The power of probabilities that makes these labels most likely; with few images it stays near the usual one."""
+    powers = usual * POWERS
+    losses = []
+    for some in powers.split(max(1, AT_ONCE // max(1, logarithms.numel()))):
+        sharpened = torch.log_softmax(some[:, None, None] * logarithms, dim=-1)
+        losses.append(-sharpened.gather(2, labels[None, :, None].expand(len(some), -1, 1)).sum((1, 2)))
+    return powers[int((torch.cat(losses) + DOUBT * POWERS.log10().square()).argmin())].item()
 
 
 def _few(scores: Float64[Tensor, " image"]) -> Float64[Tensor, " score"]:

@@ -15,6 +15,7 @@ from torch import Tensor
 from implanting.config import TaskConfig
 from implanting.datasets import ImageSet
 from implanting.errors import DataError
+from implanting.runtime import check_memory
 
 CHUNK = 500
 """Tasks drawn at once; bounds the memory of the random keys."""
@@ -81,6 +82,8 @@ def _draw_images(
     image_set: ImageSet, config: TaskConfig, images: int
 ) -> tuple[Int[Tensor, "task way"], Int[Tensor, "task way {images}"]]:
     """The classes of each task and so many images of each; where a class has one less, the last is none of its own."""
+    needed = 2 * 8 * config.tasks * config.way * (1 + images)  # once in parts, once together
+    check_memory(needed, f"drawing {config.tasks} tasks of {config.way * images} images", "lower `tasks` or `queries`")
     indices_by_class = image_set.indices_by_class()
     sizes = np.array([len(indices) for indices in indices_by_class])
     table = np.zeros((len(sizes), max(sizes.max(), images)), dtype=np.int64)

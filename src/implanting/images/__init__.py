@@ -4,7 +4,7 @@ Labels are names of folders here. What a data set or a class number is, this roo
 """
 
 from implanting.images.decoding import ImageSource, decode, list_sources, stored_size
-from implanting.images.finding import find_images
+from implanting.images.finding import find_images, other_files
 from implanting.images.folders import (
     LabelledImages,
     holds_images,
@@ -34,6 +34,7 @@ __all__ = [
     "list_class_folders",
     "list_sources",
     "load",
+    "other_files",
     "read_folder",
     "reflect",
     "resize",

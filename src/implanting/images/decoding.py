@@ -2,29 +2,49 @@
 
 The choices made: the number of pixels is checked before they are decoded; of an animation the first frame counts; the
 camera's orientation (EXIF) is applied; a JPEG far larger than needed is decoded at a fraction of its size, which
-Pillow calls draft mode. Transparency lies on white; 16-bit grey is scaled to 8 bits, not clipped; 32-bit and
-floating-point grey, whose files do not say which number is white, are scaled by the first of 1 (floating point only),
-255 and 65535 that no pixel exceeds, and where there is none, from their darkest to their brightest pixel.
+Pillow calls draft mode. Transparency lies on white. Grey of 16 and 32 bits is scaled to 8 bits, not clipped: files do
+not say which number is white, and cameras put 10, 12 or 14 bits into 16, so it is the largest number of the fewest such
+bits that no pixel exceeds (of 16 bits, a `DataWarning` says so). Floating-point grey is scaled by the first of 1, 255
+and 65535 that no pixel exceeds. Where there is none, the darkest pixel is black and the brightest white. HEIC is read
+where `pillow-heif` is installed, which is the extra `[heic]`.
+
+Files come from anywhere. Only formats that Pillow decodes by itself are opened: for others, such as PostScript, it
+would start another program. Large images are decoded one at a time, and only where there is memory for them.
 """
 
 import io
 import os
 import re
-import struct
+import threading
+import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import UInt8
-from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageFile, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
-from implanting.errors import ImageError
+from implanting.errors import DataWarning, ImageError
+from implanting.runtime import free_memory, open_file
+
+FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP", "AVIF")
+"""The formats that are read, by Pillow's names, the commonest first; none of them needs another program."""
+
+STEREO = "MPO"
+"""The name that Pillow gives to a JPEG of several pictures."""
+
+HEIF = "HEIF"
+"""The name that pillow-heif gives to photos of telephones."""
+
+HEIF_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
+"""What stands after `ftyp` at the beginning of such a file."""
 
 CAMERA_ONLY = frozenset({".heic", ".heif"})
-"""Photos of telephones that Pillow does not read: an error is better than passing over them."""
+"""Photos of telephones that Pillow alone does not read: an error is better than passing over them."""
 
 IMAGE_EXTENSIONS = CAMERA_ONLY | {
     ".apng", ".avif", ".bmp", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".mpo", ".pbm", ".pgm", ".png", ".pnm", ".ppm",
@@ -46,12 +66,20 @@ Encoded = str | os.PathLike[str] | bytes | bytearray | memoryview
 
 ImageSource = Encoded | Image.Image | np.ndarray
 
-DECODING_FAULTS = (OSError, SyntaxError, ValueError, EOFError, IndexError, struct.error, RuntimeError, Warning)
-"""What Pillow raises for damaged files, by format; warnings where the user has made them errors."""
+LARGE = 40_000_000
+"""Pixels from which an image is decoded only when no other large one is, and only where there is memory for it."""
+
+BYTES_PER_PIXEL = 20
+"""Memory that decoding takes at most: four bytes in Pillow, in up to five copies where there is transparency."""
+
+ONE_LARGE_IMAGE = threading.Lock()
 
 BOMBS = (Image.DecompressionBombError, Image.DecompressionBombWarning)
 
 EIGHT_BITS, SIXTEEN_BITS = 255, 65535
+
+WHITES = (EIGHT_BITS, 1023, 4095, 16383, SIXTEEN_BITS)
+"""What may stand for white in grey of 16 bits or more: the largest numbers of 8, 10, 12, 14 and 16 bits."""
 
 PREMULTIPLIED = {"La": "LA", "RGBa": "RGBA"}
 """Modes whose colours are multiplied by their alpha, and what Pillow converts them to."""
@@ -69,19 +97,34 @@ def decode(source: ImageSource, size: int | None = None) -> Image.Image:
     if isinstance(source, np.ndarray):
         return _to_rgb(_image_of_array(source), name)
     if isinstance(source, Image.Image):
-        return _decode(source, name)
+        return _decode(_of_known_format(source, name), name)
     with _open(source, name) as image:
         if size is not None:
-            image.draft(None, (DRAFT_MARGIN * size, DRAFT_MARGIN * size))
+            with _faults_named(name):
+                image.draft(None, (DRAFT_MARGIN * size, DRAFT_MARGIN * size))
         return _decode(image, name)
 
 
 def _decode(image: Image.Image, name: str) -> Image.Image:
     _check_pixels(image, name)
-    with _faults_named(name):
+    with _room_for(image, name), _faults_named(name):
         image.load()
         upright = ImageOps.exif_transpose(image) if _orientation(image) != UPRIGHT else image
         return _to_rgb(upright, name)
+
+
+@contextmanager
+def _room_for(image: Image.Image, name: str) -> Iterator[None]:
+    pixels = image.width * image.height
+    with ONE_LARGE_IMAGE if pixels > LARGE else nullcontext():
+        free = free_memory() if pixels > LARGE else None
+        if free is not None and pixels * BYTES_PER_PIXEL > free:
+            raise ImageError(
+                f"{name} has {image.width} x {image.height} pixels, which take up to "
+                f"{pixels * BYTES_PER_PIXEL / 2**30:.1f} GiB of memory to decode, and {free / 2**30:.1f} are free: "
+                "scale it down"
+            )
+        yield
 
 
 @contextmanager
@@ -92,7 +135,9 @@ def _faults_named(name: str) -> Iterator[None]:
         raise
     except BOMBS as fault:
         raise _too_large(name, _pixels_in(fault)) from None
-    except DECODING_FAULTS as fault:
+    except MemoryError:
+        raise ImageError(f"{name} needs more memory to decode than there is: scale it down") from None
+    except Exception as fault:  # whatever a damaged file leads Pillow's many parsers to
         raise ImageError(f"{name} is damaged or truncated ({_reason(fault)}): replace or remove it") from fault
 
 
@@ -102,18 +147,21 @@ def stored_size(source: ImageSource) -> tuple[int, int]:
     if isinstance(source, np.ndarray):
         return source.shape[0], source.shape[1]
     if isinstance(source, Image.Image):
-        return _upright_size(source)
+        return _upright_size(_of_known_format(source, name))
     with _open(source, name) as image, _faults_named(name):
         return _upright_size(image)
 
 
 def _upright_size(image: Image.Image) -> tuple[int, int]:
     width, height = image.size
-    return (width, height) if _orientation(image) in LYING else (height, width)
+    turned = image.format != "TIFF" and _orientation(image) in LYING  # of a TIFF, Pillow gives the upright size
+    return (width, height) if turned else (height, width)
 
 
 def _orientation(image: Image.Image) -> int:
-    return int(image.getexif().get(ExifTags.Base.Orientation, UPRIGHT))
+    """As the camera noted it; a note that is none of the eight orientations says nothing."""
+    noted = image.getexif().get(ExifTags.Base.Orientation, UPRIGHT)
+    return int(noted) if noted in range(UPRIGHT, LYING[-1] + 1) else UPRIGHT
 
 
 def name_of(source: object) -> str:
@@ -132,17 +180,56 @@ def name_of(source: object) -> str:
     )
 
 
-def _open(source: Encoded, name: str) -> Image.Image:
+@contextmanager
+def _open(source: Encoded, name: str) -> Iterator[Image.Image]:
+    with _stream(source, name) as stream, _opened(stream, source, name) as image:
+        yield image
+
+
+@contextmanager
+def _stream(source: Encoded, name: str) -> Iterator[io.BufferedIOBase]:
     try:
-        return Image.open(source if isinstance(source, str | os.PathLike) else io.BytesIO(source))
+        stream = open_file(source) if isinstance(source, str | os.PathLike) else io.BytesIO(source)
     except FileNotFoundError:
         raise ImageError(f"{name} does not exist: check the path") from None
-    except UnidentifiedImageError:
-        raise ImageError(f"{name} is not an image that Pillow can read {_unknown(source)}") from None
-    except BOMBS as fault:
-        raise _too_large(name, _pixels_in(fault)) from None
-    except DECODING_FAULTS as fault:
+    except (OSError, ValueError) as fault:  # a ValueError for a name that holds NUL
         raise ImageError(f"{name} cannot be opened ({_reason(fault)}): replace or remove it") from fault
+    with stream:
+        yield stream
+
+
+def _opened(stream: io.BufferedIOBase, source: Encoded, name: str) -> Image.Image:
+    try:
+        with _faults_named(name):
+            return Image.open(stream, formats=_formats(stream))
+    except ImageError as error:
+        if isinstance(error.__cause__, UnidentifiedImageError):
+            raise ImageError(f"{name} is not an image that can be read {_unknown(source)}") from None
+        raise
+
+
+def _formats(stream: io.BufferedIOBase) -> tuple[str, ...]:
+    beginning = stream.read(12)
+    stream.seek(0)
+    is_heif = beginning[4:8] == b"ftyp" and beginning[8:] in HEIF_BRANDS
+    return (HEIF,) if is_heif and _reads_heif() else FORMATS
+
+
+@cache
+def _reads_heif() -> bool:
+    try:
+        import pillow_heif  # here, as it is slow to load and most people have none of these photos
+    except ImportError:
+        return False
+    pillow_heif.register_heif_opener()
+    return True
+
+
+def _of_known_format(image: Image.Image, name: str) -> Image.Image:
+    """An image of the caller's; one that was opened and is not decoded yet might still start another program."""
+    if isinstance(image, ImageFile.ImageFile) and image.format not in (*FORMATS, STEREO, HEIF):
+        raise ImageError(f"{name} is of the format {image.format}, which is not read: convert it to PNG or JPEG")
+    return image
 
 
 def _reason(fault: Exception) -> str:
@@ -154,9 +241,11 @@ def _unknown(source: Encoded) -> str:
     """What is known of a file that is not an image, and what to do with it."""
     path = Path(source) if isinstance(source, str | os.PathLike) else None
     if path and path.suffix.lower() in CAMERA_ONLY:
-        return "(HEIC): save it as JPEG"
+        remedy = "save it as JPEG" if _reads_heif() else "pip install 'implanting[heic]', or save it as JPEG"
+        return f"(HEIC): {remedy}"
     length = path.stat().st_size if path else len(source)  # type: ignore[arg-type] # no path, so bytes
-    return f"({f'{length} bytes of another kind' if length else 'it is empty'}): remove it"
+    known = "of none of the formats " + ", ".join(FORMATS)
+    return f"({f'{length} bytes {known}' if length else 'it is empty'}): remove it, or convert it"
 
 
 def _too_large(name: str, found: str) -> ImageError:
@@ -199,9 +288,17 @@ def _image_of_array(array: np.ndarray) -> Image.Image:
 
 
 def _eight_bits(grey: np.ndarray, mode: str, name: str) -> UInt8[np.ndarray, "height width"]:
-    darkest, white = (0.0, float(SIXTEEN_BITS)) if mode.startswith("I;16") else _range(grey, mode, name)
-    scaled = (grey.astype(np.float32) - darkest) * (EIGHT_BITS / (white - darkest))
-    return np.rint(scaled).astype(np.uint8)
+    darkest, white = _range(grey, mode, name)
+    if mode.startswith("I;16") and grey.max() > 0 and white < SIXTEEN_BITS:
+        warnings.warn(
+            f"a grey image of 16 bits has no pixel above {white:.0f}: it is read as one of {int(white).bit_length()} "
+            "bits, as cameras save them, and not as a dark one",
+            DataWarning,
+            stacklevel=2,
+        )
+    precise = np.float64 if max(abs(darkest), abs(white)) > SIXTEEN_BITS else np.float32
+    scaled = (grey.astype(precise) - darkest) * (EIGHT_BITS / (white - darkest))
+    return np.rint(scaled).clip(0, EIGHT_BITS).astype(np.uint8)
 
 
 def _range(grey: np.ndarray, mode: str, name: str) -> tuple[float, float]:
@@ -210,7 +307,7 @@ def _range(grey: np.ndarray, mode: str, name: str) -> tuple[float, float]:
     if not np.isfinite(darkest + brightest):
         raise ImageError(f"{name} has pixels that are no finite numbers: replace them, or save it with 8 or 16 bits")
     if darkest >= 0:
-        whites = (1, EIGHT_BITS, SIXTEEN_BITS) if mode == "F" else (EIGHT_BITS, SIXTEEN_BITS)
+        whites = (1, EIGHT_BITS, SIXTEEN_BITS) if mode == "F" else WHITES
         if white := next((white for white in whites if brightest <= white), None):
             return 0.0, float(white)
     return darkest, max(brightest, darkest + 1)

@@ -1,16 +1,21 @@
 """Files, folders, patterns and standard input, as a command line gets them -> image files."""
 
+import fnmatch
 import glob
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from implanting.errors import DataError
 from implanting.images.decoding import IMAGE_EXTENSIONS
-from implanting.images.folders import files_in, is_image
+from implanting.images.folders import Identity, files_in, identity, is_image
 
 STANDARD_INPUT = "-"
+
+ANY_DEPTH = "**"
+"""The part of a pattern that stands for any number of folders."""
 
 
 def find_images(inputs: Sequence[str | Path], skip_bad: bool = False) -> list[Path]:
@@ -48,9 +53,40 @@ def _expand_path(path: Path, skip_bad: bool) -> Iterator[Path]:
 
 
 def _expand_pattern(pattern: str) -> Iterator[Path]:
-    found = map(Path, sorted(glob.glob(pattern, recursive=True)))  # noqa: PTH207 (Path.glob takes no absolute pattern)
+    path = Path(pattern)
+    found = sorted(set(_matches(Path(path.anchor), path.relative_to(path.anchor).parts)))
     files = [file for path in found for file in (files_in(path) if path.is_dir() else [path])]
     yield from _checked(filter(is_image, files), f"the pattern {pattern}", "matches")
+
+
+def _matches(folder: Path, parts: Sequence[str]) -> Iterator[Path]:
+    """The paths that a pattern matches, as Python's `glob` does, which never ends where links lead in a circle."""
+    if not parts:
+        yield folder
+        return
+    part, *rest = parts
+    if part == ANY_DEPTH:
+        for within in _folders_in(folder, set()):
+            yield from _matches(within, rest)
+    elif not glob.has_magic(part):
+        if os.path.lexists(folder / part):
+            yield from _matches(folder / part, rest)
+    elif folder.is_dir():
+        names = (entry.name for entry in folder.iterdir())
+        for name in fnmatch.filter(names, part):
+            if part.startswith(".") or not name.startswith("."):
+                yield from _matches(folder / name, rest)
+
+
+def _folders_in(folder: Path, seen: set[Identity]) -> Iterator[Path]:
+    """A folder and all folders in it, each once, without hidden ones."""
+    if not folder.is_dir() or identity(folder) in seen:
+        return
+    seen.add(identity(folder))
+    yield folder
+    for entry in folder.iterdir():
+        if not entry.name.startswith("."):
+            yield from _folders_in(entry, seen)
 
 
 def _images_in(folder: Path, name: str) -> Iterator[Path]:
@@ -71,3 +107,10 @@ def _standard_input() -> list[str]:
 
 def _extensions() -> str:
     return ", ".join(sorted(IMAGE_EXTENSIONS))
+
+
+def other_files(inputs: Sequence[str | Path]) -> Counter[str]:
+    """How many files of the folders among the inputs are no images, by their extension, the commonest first."""
+    folders = [Path(name) for name in inputs if str(name) != STANDARD_INPUT and Path(name).is_dir()]
+    others = Counter(file.suffix.lower() for folder in folders for file in files_in(folder) if not is_image(file))
+    return Counter(dict(others.most_common()))

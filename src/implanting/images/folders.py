@@ -1,7 +1,8 @@
 """Folders of images with one sub-folder per class, looked over for what spoils a classifier.
 
-The choices made: folders inside a class folder belong to the class, and so does what a link leads to; hidden files
-and folders (and macOS's `__MACOSX`) are passed over; files without an image's extension are skipped and counted.
+The choices made: folders inside a class folder belong to the class, and so does what a link leads to, once, however
+many links lead there; hidden files and folders (and macOS's `__MACOSX`) are passed over; files without an image's
+extension are skipped and counted.
 
 Copies of one image in two classes are found by the bytes of the files, not by their pixels: that is how they come
 about (a file copied or linked into two folders), and only files of equal length need to be read at all, where
@@ -26,6 +27,9 @@ PASSED_OVER = "__MACOSX"
 NAMED = 5
 """Files named in a remark; more are counted."""
 
+Identity = tuple[int, int]
+"""Of a folder: its device and its number there."""
+
 CHECK_SIZE, CHECK_BATCH = 8, 64
 """Images are decoded to this size, so many at once, only to see whether they decode."""
 
@@ -37,9 +41,10 @@ def list_class_folders(folder: str | Path) -> tuple[dict[str, list[Path]], int]:
         raise DataError(
             f"{folder} is {'a file' if folder.exists() else 'missing'}; needed is a folder of class folders"
         )
+    _refuse_dots(folder)
     classes, skipped = {}, 0
     for class_folder in subfolders(folder):
-        files = list(files_in(class_folder, frozenset({folder.resolve()})))
+        files = list(files_in(class_folder, {identity(folder)}))
         images = [file for file in files if is_image(file)]
         if not images:
             raise DataError(
@@ -68,14 +73,31 @@ def subfolders(folder: Path) -> list[Path]:
     return [entry for entry in _entries(folder) if entry.is_dir()]
 
 
-def files_in(folder: Path, within: frozenset[Path] = frozenset()) -> Iterator[Path]:
-    """Sorted, at any depth, without hidden ones; a link to one of the folders it stands `within` ends there."""
-    within |= {folder.resolve()}
+def files_in(folder: Path, seen: set[Identity] | None = None) -> Iterator[Path]:
+    """Sorted, at any depth, without hidden ones; a folder that was `seen`, by whatever link, is not entered again."""
+    seen = set() if seen is None else seen
+    seen.add(identity(folder))
     for entry in _entries(folder):
         if not entry.is_dir():
             yield entry
-        elif entry.resolve() not in within:
-            yield from files_in(entry, within)
+        elif identity(entry) not in seen:
+            yield from files_in(entry, seen)
+
+
+def identity(folder: Path) -> Identity:
+    """The same for all paths that lead to a folder."""
+    found = folder.stat()
+    return found.st_dev, found.st_ino
+
+
+def _refuse_dots(folder: Path) -> None:
+    """Raise for a folder such as `...`, which looks like a class and would be passed over as hidden."""
+    for entry in folder.iterdir():
+        if not entry.name.strip(".") and entry.is_dir():
+            raise DataError(
+                f"class folder {entry} has a name of dots alone, and what begins with a dot is passed over as hidden: "
+                "give it a name with letters"
+            )
 
 
 def _entries(folder: Path) -> list[Path]:

@@ -7,7 +7,7 @@ bounded, so memory stays flat however many images there are.
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -133,28 +133,29 @@ def decode_batches(
     workers: int = THREADS,
     progress: Progress = silent,
     doing: str = "decoding",
-) -> Iterable[Batch]:
-    """All images, `size` pixels square, in batches of `batch_size` sources.
+) -> Iterator[Batch]:
+    """All images, `size` pixels square, in batches of `batch_size` sources; progress counts images.
 
     The first image that does not decode raises, once the batches before it have been given; with `skip_bad` it is
     reported in its batch, which is then smaller, and perhaps empty.
     """
-    batches = _decoded_ahead(sources, size, batch_size, skip_bad, workers)
-    return progress(batches, doing, -(-len(sources) // batch_size))
+    images = progress(_decoded_ahead(sources, size, batch_size, workers), doing, len(sources))
+    return (coming.batch(skip_bad) for coming, row in images if row == len(coming.rows) - 1)
 
 
 def _decoded_ahead(
-    sources: Iterable[ImageSource], size: int, batch_size: int, skip_bad: bool, workers: int
-) -> Iterator[Batch]:
+    sources: Iterable[ImageSource], size: int, batch_size: int, workers: int
+) -> Iterator[tuple["_Coming", int]]:
+    """Each image in order, as the batch that it belongs to and its row there, once it is decoded or has failed."""
     with ThreadPoolExecutor(workers, "implanting-decode") as threads:
         ahead: deque[_Coming] = deque()
         try:
             for stretch in _stretches(enumerate(sources), batch_size):
                 ahead.append(_Coming(stretch, size, threads))
                 if len(ahead) > LOOK_AHEAD:
-                    yield ahead.popleft().batch(skip_bad)
+                    yield from ahead.popleft().each()
             while ahead:
-                yield ahead.popleft().batch(skip_bad)
+                yield from ahead.popleft().each()
         finally:  # also when the caller stops early
             threads.shutdown(cancel_futures=True)
 
@@ -169,6 +170,11 @@ class _Coming:
 
     def _fill(self, row: int, source: ImageSource) -> None:
         self.images[row] = load(source, self.images.shape[1])
+
+    def each(self) -> Iterator[tuple["_Coming", int]]:
+        for row, coming in enumerate(self.rows):
+            wait([coming])
+            yield self, row
 
     def batch(self, skip_bad: bool) -> Batch:
         """Wait for it."""

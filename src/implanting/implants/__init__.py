@@ -1,7 +1,7 @@
 """Stage 2: implants, new channels beside the frozen last block, trained on leave-one-out subtasks of a task's supports.
 
-The frozen network runs once per image; its activations are kept, and every task reads them. Tasks are the first axis of
-every tensor: a user's classifier is a batch of one task.
+The frozen network runs once per image; its activations are kept, and all tasks read them. Tasks are the first axis of
+every tensor, so a user's classifier is a batch of one task.
 """
 
 from implanting.implants.activations import Activations, Supports, compute_activations, embed_together, encode

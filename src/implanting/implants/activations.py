@@ -1,11 +1,11 @@
 """Encode once: the base activations of an image set, which no task changes, and those of the supports of tasks.
 
-One pass over the images gives, for each, the maps that implants read and phi. They are kept in memory, or memory-mapped
-when they are larger than a budget or when a folder is named to keep them in. A folder says of which base and which
-images it is; one of others is refused, never used.
+One pass over the images computes the maps that implants read, and phi. They are kept in memory, or memory-mapped if
+they exceed a budget or if the user names a folder to keep them in. The folder records which base and which images they
+belong to; with another base or other images it is refused.
 
-The supports of tasks are gathered from them. Tasks are the first axis, and their classes may be uneven. One task is a
-batch of one: a user's classifier and the evaluation of thousands of tasks are made of these alike.
+The supports of tasks are gathered from it. Tasks are the first axis, and classes may differ in their number of images.
+A user's classifier is a batch of one task, so it shares all of this with the evaluation of thousands.
 """
 
 import math
@@ -44,25 +44,25 @@ CachedPhi = Float[Tensor, "image pooled dim"]
 PooledMaps = Float[Tensor, "task image pooled _"]
 
 BaseMaps = list[Float[Tensor, "task image _ _"]]
-"""Maps of several sizes."""
+"""One tensor per base map; their sizes differ."""
 
 
 @dataclass(frozen=True)
 class Activations:
-    """What the frozen network computes for each image."""
+    """The maps and phi that the frozen network computes for each image."""
 
     base_maps: list[Cached]
-    """What the implanted layers read; in ResNet-12 the last block's input z, then a_1, a_2."""
+    """The maps that the implanted layers read; in ResNet-12 the last block's input z, then a_1 and a_2."""
     phi: CachedPhi
     sizes: Sizes
     """Rows and columns of each base map."""
 
-    def of(self, images: Int[Tensor, "*task image"]) -> tuple[list[Tensor], Tensor]:
-        """The maps and phi of some images, [*task image location channel], in single precision."""
+    def gather(self, images: Int[Tensor, "*task image"]) -> tuple[list[Tensor], Tensor]:
+        """The maps and phi of the images with these indices, [*task image location channel], in single precision."""
         return [maps[images].float() for maps in self.base_maps], self.phi[images].float()
 
     def first(self, images: int) -> "Activations":
-        """Those of the first images; no copy."""
+        """The activations of the first so many images, as views."""
         return Activations([maps[:images] for maps in self.base_maps], self.phi[:images], self.sizes)
 
 
@@ -75,9 +75,9 @@ def compute_activations(
     budget: int = MEMORY_BUDGET,
     progress: Progress = silent,
 ) -> Activations:
-    """All activations of an image set; with a cache folder, from there, and written there first if need be.
+    """All activations of an image set; with a cache folder, read from it, after writing them if it is empty.
 
-    Processes that run on one machine compute a part each and have one copy of the whole.
+    Processes on one machine compute a part each and share one copy of the whole.
     """
     dtype = np.dtype(np.float16 if half else np.float32)
     if cache is not None:
@@ -92,7 +92,7 @@ def compute_activations(
 def embed_together(
     base: BaseNetwork, images: UInt8[Tensor, "image height width 3"], progress: Progress = silent
 ) -> Float[Tensor, "image location dim"]:
-    """`BaseNetwork.embed`, to be called by all processes: those of one machine share the work and the memory."""
+    """`BaseNetwork.embed`, called by all processes: those on one machine share the work and the memory."""
     if not on_one_machine():
         return base.embed(images, progress)
     shape = (len(images), math.prod(base.map_size(*images.shape[1:3])), base.network.dim)
@@ -111,7 +111,6 @@ def embed_together(
 def _cached_activations(
     base: BaseNetwork, image_set: ImageSet, cache: Path, dtype: np.dtype, progress: Progress
 ) -> Activations:
-    """The activations of a folder, written there first where it has none."""
     if not from_rank_zero((cache / DESCRIPTION).exists()):
         shapes, sizes = _shapes_of(base, image_set)
         remedy = "choose another folder" + (", or use half precision" if dtype == np.float32 else "")
@@ -127,7 +126,7 @@ def _cached_activations(
 def encode(
     base: BaseNetwork, images: UInt8[Tensor, "image height width 3"]
 ) -> tuple[list[Float[Tensor, "image _ _"]], Float[Tensor, "image pooled dim"], Sizes]:
-    """The maps that implants read and phi of a few images, [image location channel] in memory, and the maps' sizes."""
+    """The maps that implants read and phi, [image location channel] in memory, and the sizes of the maps."""
     network = base.quick  # made here, once, before several threads ask for it
     encoded = through(network, images, lambda rows: base.activations(images[rows]))
     *maps, phi = (
@@ -143,7 +142,7 @@ def _activations_of(arrays: Sequence[np.ndarray], sizes: Sizes) -> Activations:
 
 
 def _shapes_of(base: BaseNetwork, image_set: ImageSet) -> tuple[list[Shape], Sizes]:
-    """The shape of each array of the cache, and the rows and columns of each map."""
+    """The shape of each array, and the rows and columns of each map."""
     maps, phi = base.activations(image_set.images[:1])
     sizes = tuple((part.shape[2], part.shape[3]) for part in maps)
     return [(len(image_set), part[0, 0].numel(), part.shape[1]) for part in (*maps, phi)], sizes
@@ -161,7 +160,7 @@ def _fill(base: BaseNetwork, image_set: ImageSet, arrays: Sequence[np.ndarray], 
 
 
 def _allocate_all(shapes: Sequence[Shape], dtype: np.dtype, budget: int) -> list[np.ndarray]:
-    """Arrays in memory, or all of them on disk where together they exceed the budget."""
+    """Arrays in memory, or all of them on disk if together they exceed the budget."""
     total = sum(int(np.prod(shape)) for shape in shapes) * dtype.itemsize
     allowed = budget if total <= budget else 0
     return [allocate((*shape[:-1], shape[-1] * dtype.itemsize), allowed).view(dtype) for shape in shapes]
@@ -169,12 +168,12 @@ def _allocate_all(shapes: Sequence[Shape], dtype: np.dtype, budget: int) -> list
 
 @dataclass(frozen=True)
 class Supports:
-    """Base activations of the support images of tasks; view v of image i stands at i * views + v."""
+    """Base activations of the support images of tasks; view v of image i is row i * views + v."""
 
     base_maps: BaseMaps
     phi: PooledMaps
     labels: Int[Tensor, " label"]
-    """The class of each image, the same in all of these tasks."""
+    """The class of each image; the same in all these tasks."""
     sizes: Sizes
     """Rows and columns of the base maps."""
     views: int = 1
@@ -188,19 +187,19 @@ class Supports:
         sizes: Sizes,
         views: int = 1,
     ) -> "Supports":
-        """A task by itself."""
+        """The supports of a single task, as a batch of one."""
         return cls([maps[None] for maps in base_maps], phi[None], labels, sizes, views)
 
     def __len__(self) -> int:
         return len(self.phi)
 
     def __getitem__(self, tasks: slice) -> "Supports":
-        """Some of the tasks."""
+        """The supports of these tasks."""
         return replace(self, base_maps=[maps[tasks] for maps in self.base_maps], phi=self.phi[tasks])
 
     @property
     def groups(self) -> Int[Tensor, " image"] | None:
-        """Which image each row is a view of; None where each is an image by itself."""
+        """The image that each row is a view of; None if each row is an image of its own."""
         return torch.arange(len(self.labels)).repeat_interleave(self.views) if self.views > 1 else None
 
     @property
@@ -208,14 +207,14 @@ class Supports:
         """The class of each row."""
         return self.labels.repeat_interleave(self.views)
 
-    def some(self, tasks: Int[Tensor, " some"], images: Int[Tensor, "some chosen"]) -> "Supports":
-        """Some images of each of some tasks, with all their views; they must be of the same classes in all of them."""
+    def select(self, tasks: Int[Tensor, " chosen"], images: Int[Tensor, "chosen image"]) -> "Supports":
+        """Some images of each chosen task, with all their views; each task must select images of the same classes."""
         rows = (images[..., None] * self.views + torch.arange(self.views)).flatten(1)
         base_maps = [maps[tasks[:, None], rows] for maps in self.base_maps]
         return replace(self, base_maps=base_maps, phi=self.phi[tasks[:, None], rows], labels=self.labels[images[0]])
 
     def first_views(self, views: int) -> "Supports":
-        """The same images in their first views only."""
+        """The same images with only the first so many views of each."""
         if views == self.views:
             return self
         rows = torch.arange(len(self.labels) * self.views).view(-1, self.views)[:, :views].flatten()

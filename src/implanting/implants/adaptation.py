@@ -6,9 +6,9 @@ meets S_j of the other classes and S_y - v_i of its own, and
 
     <q_i, S_y - v_i> = <q_i, S_y> - <q_i, v_i>    |S_y - v_i|^2 = |S_y|^2 - 2 <S_y, v_i> + |v_i|^2.
 
-(Dividing a prototype by the number of its supports does not change a cosine.) Where a support image comes in several
-views, v_i is the sum of all its views: they are left out together. The products of phi_wide =
-[base, implant] are those of the base, computed once, plus those of the implants, computed anew at each epoch.
+(Dividing a prototype by the number of its supports does not change a cosine.) If a support image has several views, v_i
+is the sum of all of them: they are left out together. The products of phi_wide = [base, implant] are those of the base,
+computed once, plus those of the implants, computed again in each epoch.
 
 The loss is summed over tasks: AdamW works element by element, so a step over stacked implants is a step of each task.
 """
@@ -30,11 +30,11 @@ from implanting.implants.stream import Implants, Maps, new_implants
 from implanting.networks import Tail
 
 WEIGHT_DECAY = 1e-2
-"""Of AdamW, as PyTorch's default. Ten and a hundred times as much changed accuracy by 0.00 +- 0.05 and +0.07 +- 0.14
-points (5-shot, 200 tasks of FC100's validation classes, docs/lab-log.md)."""
+"""Weight decay of AdamW, PyTorch's default. Ten and a hundred times as much changed accuracy by 0.00 +- 0.05 and
++0.07 +- 0.14 points (5-shot, 200 tasks of FC100's validation classes, docs/lab-log.md)."""
 
 BETAS, EPSILON = (0.9, 0.999), 1e-8
-"""As in PyTorch."""
+"""Settings of AdamW, PyTorch's defaults."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def inner_products(
 ) -> Products:
     """The products of one group of channels; `membership` is 1 where an image is a support of a class.
 
-    Images of the same number in `groups` are left out together; without it, each by itself.
+    Images with the same number in `groups` are left out together; without `groups`, each on its own.
     """
     queries = pool(phi, config.adapt_query_pooling)
     vectors = pool(phi, config.adapt_support_pooling).squeeze(2)
@@ -84,7 +84,6 @@ def inner_products(
 def _sums_of_groups(
     vectors: Float[Tensor, "task image dim"], groups: Int[Tensor, " image"]
 ) -> Float[Tensor, "task image dim"]:
-    """For each image the sum of its group."""
     empty = vectors.new_zeros(len(vectors), int(groups.max()) + 1, vectors.shape[2])
     return empty.index_add(1, groups, vectors)[:, groups]
 
@@ -92,9 +91,9 @@ def _sums_of_groups(
 def queries_of(
     labels: Int[Tensor, " image"], groups: Int[Tensor, " image"] | None
 ) -> tuple[Bool[Tensor, " image"], Int[Tensor, " image"] | None]:
-    """Which supports can be left out, their class keeping another one, and what is left out with each.
+    """The supports that can be left out because their class keeps another one, and the groups left out together.
 
-    Where no class has a second image, as in a 1-shot task, views stand in for images and are left out one by one.
+    If no class has a second image, as in a 1-shot task, views take the place of images and are left out one by one.
     """
     of_class = labels.bincount()[labels]
     queried = of_class > (1 if groups is None else groups.bincount()[groups])
@@ -106,7 +105,7 @@ def queries_of(
 def leave_one_out_scores(
     products: Products, membership: Float[Tensor, "image way"], tau: float
 ) -> Float[Tensor, "task image location way"]:
-    """s_tau of every query with the prototypes of all classes, its own made without it."""
+    """s_tau of every query with the prototypes of all classes; the prototype of its own class is made without it."""
     own = membership.bool()[:, None]
     own_class = (products.class_class[:, None] * membership).sum(-1)
     rest = (own_class - 2 * products.class_own + products.own_own)[:, :, None, None]
@@ -118,7 +117,7 @@ def leave_one_out_scores(
 def leave_one_out_loss(
     scores: Float[Tensor, "task image location way"], labels: Int[Tensor, " image"], queried: Bool[Tensor, " image"]
 ) -> Float[Tensor, ""]:
-    """Cross-entropy of each left-out support with its class: mean over subtasks and locations, sum over tasks."""
+    """Cross-entropy of each left-out support: averaged over subtasks and locations, summed over tasks (Eqs. 11, 12)."""
     asked = scores[:, queried]
     targets = labels[queried][None, :, None].expand(asked.shape[:3])
     losses = F.cross_entropy(asked.flatten(0, 2), targets.flatten(), reduction="sum")
@@ -128,7 +127,7 @@ def leave_one_out_loss(
 def adapt(supports: Supports, tail: Tail, config: ImplantConfig, generators: list[Generator]) -> Implants:
     """Train fresh implants for each task on its supports.
 
-    A class with one support is a prototype but never a query: without its only support it would have none.
+    A class with one support has a prototype but no query: without its only support it would have no prototype.
     """
     implants = new_implants(tail, supports.sizes, config.implant_channels, generators)
     base_maps, labels = supports.base_maps, supports.row_labels
@@ -154,7 +153,7 @@ def adapt(supports: Supports, tail: Tail, config: ImplantConfig, generators: lis
 
 
 def _require_finite(scores: Float[Tensor, "task image location way"], supports: Supports) -> None:
-    """Refuse implants that have diverged: their answers would be the first class, and look like a result."""
+    """Refuse implants that have diverged: they would always answer the first class, which would look like a result."""
     diverged = int((~scores.isfinite()).flatten(1).any(1).sum())
     if not diverged:
         return
@@ -164,7 +163,7 @@ def _require_finite(scores: Float[Tensor, "task image location way"], supports: 
             "precision"
         )
     raise ConfigError(
-        f"implants diverged in {diverged} of the {len(scores)} tasks trained together, their scores are not finite: "
+        f"implants diverged in {diverged} of the {len(scores)} tasks trained together (scores that are not finite): "
         "lower `implant_learning_rate`"
     )
 
@@ -185,9 +184,11 @@ class AdamW:
 
     @torch.no_grad()
     def step(self, gradients: Sequence[Tensor]) -> None:
-        """One step against the gradients; the weights decay by themselves, not through the gradient."""
+        """One step; the weights decay directly, not through the gradient."""
         self.steps += 1
-        mean_share, square_share = (1 - beta**self.steps for beta in BETAS)  # what is known of means that began at 0
+        mean_share, square_share = (
+            1 - beta**self.steps for beta in BETAS
+        )  # corrects the bias of means that started at 0
         for parameter, gradient, mean, square in zip(self.parameters, gradients, self.means, self.squares, strict=True):
             mean.lerp_(gradient, 1 - BETAS[0])
             square.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])

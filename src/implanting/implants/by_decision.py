@@ -21,7 +21,7 @@ class HeldOut:
     implants: Scores
 
     def advantage(self) -> Float[Tensor, "task image"]:
-        """By how much implants raise the log-probability of each image's class; nan where they could not be asked."""
+        """Gain of implants in the log-probability of each image's class; nan for images that were never held out."""
         own = self.labels[:, None].expand(*self.prototypes.probabilities.shape[:2], 1)
         by_implants, by_prototypes = (
             scores.probabilities.gather(2, own).squeeze(2).clamp_min(1e-12).log()
@@ -33,8 +33,8 @@ class HeldOut:
 def implants_help(held_out: HeldOut, config: ImplantConfig) -> Bool[Tensor, " task"]:
     """Whether to use implants in each task, judged by images that they were not trained on.
 
-    Implants are the rule, as they help on average: a task does without them only where its held-out supports speak
-    against them, by more than `decision_margin` standard errors of the mean advantage.
+    Implants help on average, so they are used unless a task's held-out supports speak against them: unless their mean
+    advantage is negative by more than `decision_margin` standard errors.
     """
     advantage = held_out.advantage().double()
     count = advantage.isfinite().sum(1)
@@ -52,7 +52,7 @@ class DecidedMethod:
 
     @property
     def tasks_at_once(self) -> int:
-        """As many as implants."""
+        """The same number as for implants."""
         return self.implants.tasks_at_once
 
     def __call__(self, tasks: Tasks) -> tuple[Queries, Queries]:
@@ -64,7 +64,7 @@ class DecidedMethod:
             prototypes=cross_fit_prototypes(supports, fitting, together),
             implants=cross_fit_implants(supports, fitting, generators, together),
         )
-        queries = self.implants.activations.of(tasks.query.flatten(1))
+        queries = self.implants.activations.gather(tasks.query.flatten(1))
         by_implants = fitting.fit_implants(supports, generators).probabilities(*queries)
         by_prototypes = fitting.fit_prototypes(supports).probabilities(*queries)
         helped = implants_help(held_out, fitting.config)[:, None, None]

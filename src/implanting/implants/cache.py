@@ -1,6 +1,6 @@
-"""A folder of activations and what it says of itself: of which base, images, layers and precision it is.
+"""A folder of activations, with a description of the base, the images, the layers and the precision they belong to.
 
-One of others is refused, never used; so is one whose arrays are not what the base would give.
+It is refused if any of these differ, or if its arrays do not have the shapes that the base would give.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from implanting.networks import Sizes
 from implanting.runtime import Shape, open_files, write_atomically
 
 DESCRIPTION = "activations.json"
-"""Written last: a folder without it is no cache."""
+"""The file with the description. It is written last, so a folder without it is not a complete cache."""
 
 OTHER = {
     "base": "another base network",
@@ -27,7 +27,7 @@ OTHER = {
     "tail": "other implanted layers",
     "dtype": "another precision",
 }
-"""What a cache may be of that is refused."""
+"""Reasons for which a cache is refused, by the part of its identity that differs."""
 
 
 def _identity_of(base: BaseNetwork, image_set: ImageSet, dtype: np.dtype) -> dict[str, str]:
@@ -40,21 +40,20 @@ def _identity_of(base: BaseNetwork, image_set: ImageSet, dtype: np.dtype) -> dic
 
 
 def _words_for(image_set: ImageSet) -> str:
-    """An image set for people; with views it has each image several times."""
     return f"{image_set.name} of {len(image_set)} images, views counted"
 
 
 def describe(
     cache: Path, base: BaseNetwork, image_set: ImageSet, dtype: np.dtype, sizes: Sizes, arrays: Sequence[np.ndarray]
 ) -> None:
-    """Make a cache of a folder that holds its arrays."""
+    """Write the description, which completes the cache."""
     identity = _identity_of(base, image_set, dtype)
     described = {**identity, "of": _words_for(image_set), "sizes": sizes, "arrays": len(arrays)}
     write_atomically(cache / DESCRIPTION, json.dumps(described).encode())
 
 
 def read_cache(cache: Path, base: BaseNetwork, image_set: ImageSet, dtype: np.dtype) -> tuple[list[np.ndarray], Sizes]:
-    """The arrays that a cache holds and the sizes of the maps, where it is the cache of all these."""
+    """The arrays of a cache and the sizes of its maps; refused unless it belongs to all of these."""
     identity = _identity_of(base, image_set, dtype)
     with _damage_reported(cache):
         found = json.loads((cache / DESCRIPTION).read_text())
@@ -68,7 +67,7 @@ def read_cache(cache: Path, base: BaseNetwork, image_set: ImageSet, dtype: np.dt
             raise DataError(
                 f"the cache {cache} is of {OTHER[name]} ({there}; here {here}): name another folder or remove this one"
             )
-    with _damage_reported(cache):  # copy-on-write: the folder may be read-only, and nothing done here can reach it
+    with _damage_reported(cache):  # copy-on-write: the folder may be read-only, and it never changes
         arrays = open_files(cache, number, "c")
         _check_arrays(arrays, _shapes_for(base, image_set, sizes), dtype)
     return arrays, sizes
@@ -76,15 +75,16 @@ def read_cache(cache: Path, base: BaseNetwork, image_set: ImageSet, dtype: np.dt
 
 @contextmanager
 def _damage_reported(cache: Path) -> Iterator[None]:
-    """Whatever cannot be read of a cache becomes one error that says what to do."""
     try:
         yield
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise DataError(f"the cache {cache} is damaged ({error!r}): remove it, and it will be made anew") from error
+        raise DataError(
+            f"the cache {cache} is damaged ({error!r}): remove it, and it will be computed again"
+        ) from error
 
 
 def _shapes_for(base: BaseNetwork, image_set: ImageSet, sizes: Sizes) -> list[Shape]:
-    """The shape of each array, told from the description of the network, which computes nothing."""
+    """The shape of each array, from the description of the network alone: nothing is computed."""
     channels = {layer.reads: layer.channels for layer in base.tail.layers} if base.tail else {}
     phi = (math.prod(base.map_size(*image_set.images.shape[1:3])), base.network.dim)
     maps = [(math.prod(size), channels[number]) for number, size in enumerate(sizes)]
@@ -92,9 +92,8 @@ def _shapes_for(base: BaseNetwork, image_set: ImageSet, sizes: Sizes) -> list[Sh
 
 
 def _check_arrays(arrays: Sequence[np.ndarray], shapes: Sequence[Shape], dtype: np.dtype) -> None:
-    """Raise unless these are the arrays that are needed."""
     if len(arrays) != len(shapes):
-        raise ValueError(f"{len(arrays)} arrays; needed are {len(shapes)}")
+        raise ValueError(f"{len(arrays)} arrays; {len(shapes)} are needed")
     for number, (array, shape) in enumerate(zip(arrays, shapes, strict=True)):
         if array.shape != shape or array.dtype != dtype:
-            raise ValueError(f"array {number} is {array.dtype} {array.shape}; needed is {dtype} {shape}")
+            raise ValueError(f"array {number} is {array.dtype} {array.shape}; {dtype} {shape} is needed")

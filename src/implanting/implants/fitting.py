@@ -1,9 +1,10 @@
-"""Fitting tasks: prototypes, with or without implants, and how well they would do.
+"""Fitting tasks: prototypes, with or without implants, and an estimate of how well they do.
 
 Cross-fitting estimates from a task's supports alone how well its classifier would do on images it has not seen.
-The leave-one-out loss is what implants are trained on, so it flatters them. Here the images of each class are dealt
-into folds; an image is scored by prototypes, or by implants and their prototypes, that were fitted to the other folds:
-neither it nor any of its views was seen, not even by batch norm. Folds of a task are further tasks of the batch.
+The leave-one-out loss cannot tell, since implants are trained on it. Here the images of each class are divided into
+folds, and each image is scored by prototypes, or by implants and their prototypes, that were fitted to the other folds:
+neither the image nor any of its views was seen, not even by batch norm. The folds of a task are fitted as further
+tasks of the batch.
 """
 
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from implanting.dense_classification import (
     scaled_cosine,
 )
 from implanting.errors import ConfigError, DataError
+from implanting.fewshot import NEVER, deal
 from implanting.implants.activations import BaseMaps, PooledMaps, Supports
 from implanting.implants.adaptation import adapt
 from implanting.implants.stream import Implants, joined
@@ -31,15 +33,12 @@ from implanting.networks import Tail
 from implanting.runtime import in_threads, shares
 
 FEWEST = 8
-"""Tasks, or folds of tasks, that are adapted together where maps are large."""
-
-NEVER = -1
-"""The fold of an image that is never held out: its class has no other."""
+"""Number of tasks, or folds of tasks, adapted together if maps are large."""
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """The classifiers of tasks: prototypes, and the implants by which they and all queries are widened."""
+    """The classifiers of tasks: prototypes, and the implants whose channels they and all queries have."""
 
     prototypes: Float[Tensor, "task way wide_dim"]
     classify: PrototypeClassifier
@@ -47,21 +46,21 @@ class Fitted:
 
     @torch.no_grad()
     def scores(self, base_maps: BaseMaps, phi: PooledMaps) -> Float[Tensor, "task image asked way"]:
-        """s_tau of queries of each task with its prototypes, at each of the query's locations."""
+        """s_tau of each task's queries with its prototypes, at each location of the query."""
         return self.scores_of(widened(self.implants, base_maps, phi))
 
     def scores_of(self, wide: PooledMaps) -> Float[Tensor, "task image asked way"]:
-        """The same, of queries that are widened already."""
+        """The same for queries that already have the implants' channels."""
         return scaled_cosine(pool(wide, self.classify.query_pooling), self.prototypes[:, None], self.classify.tau)
 
     def probabilities(self, base_maps: BaseMaps, phi: PooledMaps) -> Float[Tensor, "task image way"]:
-        """The probability of each class for queries of each task."""
+        """The probability of each class for each task's queries."""
         return probabilities(self.scores(base_maps, phi))
 
 
 @torch.no_grad()
 def widened(implants: Implants | None, base_maps: BaseMaps, phi: PooledMaps) -> PooledMaps:
-    """phi_wide, or phi where there are no implants."""
+    """phi_wide, or phi if there are no implants."""
     return phi if implants is None else torch.cat([phi, implants(base_maps)], dim=-1)
 
 
@@ -73,28 +72,28 @@ class Fitting:
     by_prototypes: PrototypeClassifier
     config: ImplantConfig
     support_views: int = 1
-    """Views of each support that a prototype averages."""
+    """Number of views of each support that a prototype averages."""
 
     @property
     def by_implants(self) -> PrototypeClassifier:
-        """The same with the fixed tau of stage 2."""
+        """The classifier used with implants: the same poolings, with the fixed tau of stage 2."""
         return replace(self.by_prototypes, tau=self.config.implant_tau)
 
     @property
     def views(self) -> int:
-        """Views of each support that are read."""
+        """Number of views of each support that are read."""
         return max(self.support_views, self.config.adapt_views)
 
     def fit_prototypes(self, supports: Supports) -> Fitted:
         """Prototypes of the base network's own features."""
-        return self.around(None, supports, self.by_prototypes)
+        return self.with_prototypes(None, supports, self.by_prototypes)
 
     def fit_implants(self, supports: Supports, generators: list[Generator]) -> Fitted:
-        """Implants, a fresh set for each task, then prototypes of the widened features."""
-        return self.around(self.adapted(supports, generators), supports, self.by_implants)
+        """Train fresh implants for each task, then make prototypes of the widened features."""
+        return self.with_prototypes(self.adapted(supports, generators), supports, self.by_implants)
 
     def adapted(self, supports: Supports, generators: list[Generator]) -> Implants:
-        """Implants, a fresh set for each task, trained on its supports; each thread trains those of its share."""
+        """Fresh implants for each task, trained on its supports; threads share the tasks."""
         seen = supports.first_views(self.config.adapt_views)
 
         def share(tasks: slice) -> Implants:
@@ -102,15 +101,15 @@ class Fitting:
 
         return joined(in_threads(share, shares(len(seen))))
 
-    def around(self, implants: Implants | None, supports: Supports, classify: PrototypeClassifier) -> Fitted:
-        """Classifiers of implants that are trained, or of none: what is left to make are the prototypes."""
-        return Fitted(self.means(supports, implants, classify), classify, implants)
+    def with_prototypes(self, implants: Implants | None, supports: Supports, classify: PrototypeClassifier) -> Fitted:
+        """The classifiers of trained implants, or of none: computes the prototypes."""
+        return Fitted(self.class_means(supports, implants, classify), classify, implants)
 
     def can_train(self, labels: Int[Tensor, " label"]) -> bool:
-        """Whether implants can be trained on supports of these classes: leave-one-out must leave something."""
+        """Whether implants can be trained on supports with these labels: leaving one out must leave another."""
         return self.config.adapt_views > 1 or int(labels.bincount().max()) > 1
 
-    def means(
+    def class_means(
         self, supports: Supports, implants: Implants | None, classify: PrototypeClassifier
     ) -> Float[Tensor, "task way wide_dim"]:
         """The plain mean of each class's pooled supports (Eq. 1), over all their views."""
@@ -123,61 +122,47 @@ class Fitting:
 
 
 def fitting_of(base: BaseNetwork, pooling: InferenceConfig, config: ImplantConfig) -> Fitting:
-    """How tasks are fitted on a base, or an error that says why it can have no implants."""
+    """How tasks are fitted on this base; raises if it cannot have implants."""
     if base.pooling == "flatten":
         raise ConfigError("implants need a base trained with dense, gap or gmp; this one was trained with flatten")
     if base.tail is None:
-        raise ConfigError(f"implants need to know the last layers of {base.name}: describe them by tail=...")
+        raise ConfigError(f"implants need a description of the last layers of {base.name}: give one as tail=...")
     classify = prototype_classifier(base.pooling, base.tau, pooling)
     return Fitting(base.tail, classify, config, pooling.support_views)
 
 
 @dataclass(frozen=True)
 class Scores:
-    """What one method says of each support image that it has not seen; nan of an image that is never held out."""
+    """Scores of each support image by classifiers that have not seen it; nan for images that are never held out."""
 
     probabilities: Float[Tensor, "task image way"]
     cosines: Float[Tensor, "task image way"]
-    """With each prototype, averaged over the query's locations: the scale on which "none of these" is decided."""
-
-
-def deal(labels: Int[Tensor, " image"], folds: int) -> Int[Tensor, " image"]:
-    """The fold in which each image is held out: the images of a class in turn, so that each fold has one of it or more.
-
-    A class of one image is never held out. A class never loses all its images, as there are two folds or more.
-    """
-    sizes = labels.bincount()
-    folds = min(folds, int(sizes.max()))
-    turn = torch.full_like(labels, NEVER)
-    for way, size in enumerate(sizes.tolist()):
-        if size > 1:
-            turn[labels == way] = torch.arange(size) % folds
-    return turn
+    """Cosines with each prototype, averaged over locations: the scale on which "none of these" is decided."""
 
 
 @dataclass(frozen=True)
 class Folds:
-    """Folds whose kept images are of the same classes, so that they are fitted together; images are in class order."""
+    """Folds that keep equally many images of each class, so that they can be fitted together; images in class order."""
 
     kept: Int[Tensor, "fold kept"]
     held: Int[Tensor, "fold held"]
 
 
-def alike(labels: Int[Tensor, " image"], turn: Int[Tensor, " image"]) -> list[Folds]:
+def group_folds(labels: Int[Tensor, " image"], fold_of: Int[Tensor, " image"]) -> list[Folds]:
     """The folds, grouped by how many images of each class they keep."""
     in_class_order = labels.argsort(stable=True)
     grouped: dict[tuple[int, ...], list[tuple[Tensor, Tensor]]] = {}
-    for fold in range(int(turn.max()) + 1):
-        held = turn[in_class_order] == fold
+    for fold in range(int(fold_of.max()) + 1):
+        held = fold_of[in_class_order] == fold
         kept_images, held_images = in_class_order[~held], in_class_order[held]
         grouped.setdefault(tuple(labels[kept_images].tolist()), []).append((kept_images, held_images))
     return [Folds(*(torch.stack(images) for images in zip(*pairs, strict=True))) for pairs in grouped.values()]
 
 
 def cross_fit_prototypes(supports: Supports, fitting: Fitting, together: int = FEWEST) -> Scores:
-    """What prototypes say of every support of every task, made without its fold."""
+    """Scores of every support of every task by prototypes made without its fold."""
 
-    def fit(kept: Supports, _: Int[Tensor, " some"]) -> Fitted:
+    def fit(kept: Supports, _: Int[Tensor, " chosen"]) -> Fitted:
         return fitting.fit_prototypes(kept)
 
     return _cross_fit(supports, fitting.config.decision_folds, fit, together)
@@ -186,12 +171,12 @@ def cross_fit_prototypes(supports: Supports, fitting: Fitting, together: int = F
 def cross_fit_implants(
     supports: Supports, fitting: Fitting, generators: list[Generator], together: int = FEWEST
 ) -> Scores:
-    """What implants say of every support of every task, trained without its fold.
+    """Scores of every support of every task by implants trained without its fold.
 
-    Each fold's implants begin as the implants of its task would, drawn from the task's generator, which stays as it is.
+    Each fold's initial implants are those of its task, drawn from a copy of the task's generator.
     """
 
-    def fit(kept: Supports, tasks: Int[Tensor, " some"]) -> Fitted | None:
+    def fit(kept: Supports, tasks: Int[Tensor, " chosen"]) -> Fitted | None:
         if not fitting.can_train(kept.labels):
             return None
         return fitting.fit_implants(kept, [_copy_of(generators[task]) for task in tasks.tolist()])
@@ -200,33 +185,33 @@ def cross_fit_implants(
 
 
 def _cross_fit(
-    supports: Supports, folds: int, fit: Callable[[Supports, Int[Tensor, " some"]], Fitted | None], together: int
+    supports: Supports, folds: int, fit: Callable[[Supports, Int[Tensor, " chosen"]], Fitted | None], together: int
 ) -> Scores:
     """Held-out scores of every support of every task; at most `together` folds are fitted at once.
 
-    `fit` makes classifiers of the images that some tasks keep, or None where these are too few.
+    `fit` makes classifiers from the kept images of some tasks, or returns None if there are too few.
     """
-    turn = deal(supports.labels, folds)
-    if int(turn.max()) == NEVER:
+    fold_of = deal(supports.labels, folds)
+    if int(fold_of.max()) == NEVER:
         raise DataError("cross-fitting needs a class with two images or more; every class has one: add images")
-    scores = _nothing_said(supports)
-    for alike_folds in alike(supports.labels, turn):
-        pairs = torch.cartesian_prod(torch.arange(len(supports)), torch.arange(len(alike_folds.kept)))
+    scores = _no_scores_yet(supports)
+    for group in group_folds(supports.labels, fold_of):
+        pairs = torch.cartesian_prod(torch.arange(len(supports)), torch.arange(len(group.kept)))
         for tasks, numbers in (chunk.unbind(1) for chunk in pairs.split(together)):
-            kept, held = alike_folds.kept[numbers], alike_folds.held[numbers]
-            fitted = fit(supports.some(tasks, kept), tasks)
+            kept, held = group.kept[numbers], group.held[numbers]
+            fitted = fit(supports.select(tasks, kept), tasks)
             if fitted is not None:
-                score(scores, (tasks[:, None], held), fitted, supports.some(tasks, held))
+                _write_scores(scores, (tasks[:, None], held), fitted, supports.select(tasks, held))
     return scores
 
 
-def _nothing_said(supports: Supports) -> Scores:
+def _no_scores_yet(supports: Supports) -> Scores:
     shape = (*supports.phi.shape[:1], len(supports.labels), int(supports.labels.max()) + 1)
     return Scores(torch.full(shape, torch.nan), torch.full(shape, torch.nan))
 
 
-def score(scores: Scores, place: tuple[Tensor, Tensor], fitted: Fitted, held: Supports) -> None:
-    """Write down what a classifier says of held-out images, which it meets as it meets queries: in one view."""
+def _write_scores(scores: Scores, place: tuple[Tensor, Tensor], fitted: Fitted, held: Supports) -> None:
+    """Write the scores of held-out images, which are classified like queries: in one view."""
     queries = held.first_views(1)
     found = fitted.scores(queries.base_maps, queries.phi)
     scores.probabilities[place] = probabilities(found)
@@ -234,5 +219,4 @@ def score(scores: Scores, place: tuple[Tensor, Tensor], fitted: Fitted, held: Su
 
 
 def _copy_of(generator: Generator) -> Generator:
-    """A generator that draws what this one would, and leaves it as it is."""
     return Generator().set_state(generator.get_state())

@@ -6,10 +6,10 @@ implants. In the last block of ResNet-12, with z the block's input and [ , ] the
     i_1 = swish(BN(conv3x3(z)))    i_2 = swish(BN(conv3x3([a_1, i_1])))
     i_3 = maxpool(swish(BN(conv3x3([a_2, i_2])) + BN(conv1x1(z))))    phi_wide = [a_3, i_3]
 
-Tasks are the first axis of every tensor that comes in or goes out, and nothing mixes them. On the way through, the
-implants of all tasks stand side by side as channels, so that one batch norm, activation and max-pool serves them all,
-and a convolution between implants is one convolution in groups (`docs/decisions/0012-speed-code.md`). Base activations
-are constants: no gradient is computed for them, and the convolution of each task reads them where they are, as a view.
+Tasks are the first axis of every input and output tensor, and nothing mixes them. In between, the channels of all tasks
+are put side by side, so that one batch norm, activation and max-pool serves all of them, and a convolution between
+implants is one grouped convolution (`docs/decisions/0012-speed-code.md`). Base activations are constants: they need no
+gradient, and the convolution of each task reads them as a view, without a copy.
 """
 
 import math
@@ -25,19 +25,19 @@ from implanting.implants.activations import BaseMaps, PooledMaps
 from implanting.networks import Activation, ImplantedLayer, Sizes, Tail
 
 EPSILON = 1e-5
-"""Added to variances in batch norm, as PyTorch does."""
+"""Added to variances in batch norm; PyTorch's default."""
 
 Maps = Float[Tensor, "task image location _"]
 Statistics = tuple[Float[Tensor, "task 1 1 out"], Float[Tensor, "task 1 1 out"]]
 SideBySide = Float[Tensor, "image task_channel _ _"]
-"""Maps of all tasks, which have equally many images: the channels of the first task, then those of the second."""
+"""Maps of all tasks, with equally many images each: the channels of the first task, then those of the second, ..."""
 
 
 @dataclass
 class Implant:
     """One implanted convolution of every task, with its batch norm.
 
-    The weights of base inputs and of implant inputs stand apart: only the second are passed a gradient on.
+    Weights that read base maps are separate from those that read implants: only the latter pass a gradient down.
     """
 
     stride: int
@@ -46,15 +46,15 @@ class Implant:
     gamma: Float[Tensor, "task 1 1 out"]
     beta: Float[Tensor, "task 1 1 out"]
     statistics: Statistics | None = None
-    """Variance and mean of each channel, once they are fixed."""
+    """Variance and mean of each channel, once they have been fixed."""
 
     def parameters(self) -> list[Tensor]:
-        """What is trained."""
+        """The trained tensors."""
         weights = [self.base_weight, self.implant_weight, self.gamma, self.beta]
         return [weight for weight in weights if weight is not None]
 
     def convolve(self, base: Maps, below: SideBySide | None, size: tuple[int, int]) -> SideBySide:
-        """The convolution of the base map and of the implant below, for all tasks side by side."""
+        """The sum of the convolutions of the base map and of the implant below, for all tasks side by side."""
         grids = base.unflatten(2, size).permute(0, 1, 4, 2, 3)
         tasks = zip(grids, self.base_weight, strict=True)
         maps = torch.cat([self._convolve(grid, weight) for grid, weight in tasks], dim=1)
@@ -66,7 +66,7 @@ class Implant:
         return F.conv2d(maps, weight, stride=self.stride, padding=weight.shape[-1] // 2, groups=groups)
 
     def normalise(self, maps: SideBySide) -> SideBySide:
-        """Batch norm, with the statistics of these images unless they were fixed before."""
+        """Batch norm with the statistics of these images, or with fixed ones if there are any."""
         gamma, beta = self.gamma.flatten(), self.beta.flatten()
         if self.statistics is None:
             return F.batch_norm(maps, None, None, gamma, beta, training=True, eps=EPSILON)
@@ -74,7 +74,7 @@ class Implant:
         return F.batch_norm(maps, mean, variance, gamma, beta, eps=EPSILON)
 
     def fix_and_normalise(self, maps: SideBySide) -> SideBySide:
-        """Batch norm with the statistics of these images, which serve from now on."""
+        """Fix the statistics to those of these images, for this and all later calls, and normalise."""
         variance, mean = torch.var_mean(maps, dim=(0, 2, 3), correction=0)
         self.statistics = variance.view_as(self.gamma), mean.view_as(self.gamma)
         return self.normalise(maps)
@@ -90,15 +90,15 @@ class Implants:
     layers: list[Implant]
 
     def parameters(self) -> list[Tensor]:
-        """What is trained: all of it."""
+        """The trained tensors of all layers."""
         return [parameter for implant in self.layers for parameter in implant.parameters()]
 
     def __call__(self, base_maps: BaseMaps) -> PooledMaps:
-        """The implant part of phi_wide for images of each task, from the base activations that the tail reads."""
+        """The implants' channels of phi_wide for the images of each task, from the base maps that the tail reads."""
         return self._stream(base_maps, Implant.normalise)
 
     def fix_statistics(self, base_maps: BaseMaps) -> PooledMaps:
-        """Keep the batch-norm statistics of these images for all later calls; gives what the images become."""
+        """Fix the batch-norm statistics to those of these images, for all later calls; returns their maps."""
         return self._stream(base_maps, Implant.fix_and_normalise)
 
     def _stream(self, base_maps: BaseMaps, normalise: Callable[[Implant, SideBySide], SideBySide]) -> PooledMaps:
@@ -123,7 +123,7 @@ def activate(maps: Tensor, name: Activation | None) -> Tensor:
 
 
 def new_implants(tail: Tail, sizes: Sizes, channels: int, generators: list[Generator]) -> Implants:
-    """Fresh implants, one set for each generator: He initialisation with fan-in, gamma 1, beta 0."""
+    """Fresh implants, one set per generator: He initialisation with fan-in, gamma 1, beta 0."""
 
     def implant(layer: ImplantedLayer) -> Implant:
         taps, tasks, below = layer.kernel**2, len(generators), 0 if layer.below is None else channels
@@ -144,7 +144,7 @@ def new_implants(tail: Tail, sizes: Sizes, channels: int, generators: list[Gener
 def _kernels_of(
     weight: Float[Tensor, "task channel taps_out"], kernel: int
 ) -> Float[Tensor, "task out channel {kernel} {kernel}"]:
-    """Weights as they are drawn and as files hold them, in torch's order; in memory the channels are the last axis."""
+    """Weights, from the order of drawing and of files into torch's order, with channels innermost in memory."""
     return weight.unflatten(2, (kernel, kernel, -1)).permute(0, 4, 2, 3, 1).contiguous().permute(0, 1, 4, 2, 3)
 
 
@@ -155,7 +155,7 @@ def _weights_of(
 
 
 def implant_tensors(implants: Implants) -> dict[str, Tensor]:
-    """Trained implants, a tensor per name: `2.gamma`."""
+    """Trained implants as named tensors: `2.gamma` belongs to the third layer."""
     tensors: dict[str, Tensor] = {}
     for number, implant in enumerate(implants.layers):
         variance, mean = implant.statistics or (None, None)
@@ -184,7 +184,7 @@ def implants_from_tensors(tail: Tail, sizes: Sizes, tensors: Mapping[str, Tensor
 
 
 def joined(parts: Sequence[Implants]) -> Implants:
-    """The trained implants of tasks that were adapted apart, in one."""
+    """The trained implants of several batches of tasks, concatenated."""
     named = [implant_tensors(part) for part in parts]
     tensors = {name: torch.cat([each[name] for each in named]) for name in named[0]}
     return implants_from_tensors(parts[0].tail, parts[0].sizes, tensors)

@@ -1,10 +1,10 @@
-"""The embedding networks: an image -> phi, a map of features, and the maps that implants read on the way.
+"""The embedding networks: from an image to phi, a map of features, and to the intermediate maps that implants read.
 
-A network is a torch module with a description of its implanted layers (`tail`). Weights, preprocessing and files are
-the affair of `base`.
+A network is a torch module with a description of its implanted layers (`tail`). Weights, preprocessing and files belong
+to `base`.
 """
 
-from implanting.networks.efficientnet import EfficientNetLite0, build_lite0, renamed
+from implanting.networks.efficientnet import LITE0, LITE2, EfficientNetLite, LiteVariant, build_lite, published_lite
 from implanting.networks.frozen import device_of, folded, packed
 from implanting.networks.own_module import ImplantedModule, ModuleNetwork
 from implanting.networks.phi import Embedding
@@ -12,20 +12,23 @@ from implanting.networks.resnet12 import NETWORKS, Network, build_network
 from implanting.networks.tail import Activation, ImplantedLayer, Sizes, Tail
 
 __all__ = [
+    "LITE0",
+    "LITE2",
     "NETWORKS",
     "Activation",
-    "EfficientNetLite0",
+    "EfficientNetLite",
     "Embedding",
     "ImplantedLayer",
     "ImplantedModule",
+    "LiteVariant",
     "ModuleNetwork",
     "Network",
     "Sizes",
     "Tail",
-    "build_lite0",
+    "build_lite",
     "build_network",
     "device_of",
     "folded",
     "packed",
-    "renamed",
+    "published_lite",
 ]

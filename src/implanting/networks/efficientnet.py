@@ -1,7 +1,9 @@
-"""EfficientNet-Lite0 (Tan & Le's B0 without squeeze-and-excitation and with ReLU6, published by Google in 2020).
+"""EfficientNet-Lite (Tan & Le's EfficientNet without squeeze-and-excitation and with ReLU6, published in 2020).
 
 The choices made, where they are not obvious: the weights were trained in TensorFlow, so batch norm adds 1e-3 to
-variances, and a convolution of stride 2 pads as "SAME" does, on an even map one row less before than after.
+variances, and a convolution of stride 2 pads as "SAME" does, on an even map one row less before than after. A larger
+network of the family has more channels and more blocks per stage, rounded as TensorFlow's code does; the first and the
+last convolution, and the number of blocks of the first and the last stage, are the same in all of them.
 Phi is the published map with each channel divided by the root of its mean, since prototypes of roots were better on
 photos (`docs/lab-log.md`): a few strong channels no longer outweigh all others in the cosine.
 
@@ -9,6 +11,7 @@ Implants stand beside the 1x1 head alone: beside the last block too they cost th
 could not be told apart (`docs/lab-log.md`).
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, cast
 
@@ -17,7 +20,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from implanting.errors import ImageTooSmall
+from implanting.errors import ConfigError, ImageTooSmall
 from implanting.networks.tail import ImplantedLayer, Tail
 
 EPSILON = 1e-3
@@ -44,6 +47,35 @@ class Stage(NamedTuple):
     expansion: int
     channels: int
 
+
+class LiteVariant(NamedTuple):
+    """A network of the family: how many times Lite0's channels and blocks it has, and the images it was trained on."""
+
+    width: float
+    depth: float
+    image_size: int
+
+    def stages(self) -> tuple[Stage, ...]:
+        """Its stages; the first and the last have as many blocks as Lite0's."""
+        inner = range(1, len(STAGES) - 1)
+        return tuple(
+            stage._replace(
+                channels=_scaled_channels(stage.channels, self.width),
+                blocks=math.ceil(self.depth * stage.blocks) if number in inner else stage.blocks,
+            )
+            for number, stage in enumerate(STAGES)
+        )
+
+
+def _scaled_channels(channels: int, width: float) -> int:
+    """The nearest multiple of 8, or the next one where that would be less than nine tenths of what was asked for."""
+    asked = channels * width
+    rounded = max(8, int(asked + 4) // 8 * 8)
+    return rounded if rounded >= 0.9 * asked else rounded + 8
+
+
+LITE0 = LiteVariant(1.0, 1.0, 224)
+LITE2 = LiteVariant(1.1, 1.2, 260)
 
 STAGES = (
     Stage(1, 3, 1, 1, 16),
@@ -110,26 +142,33 @@ class InvertedBlock(nn.Module):
         return x + output if self.residual else output
 
 
-class EfficientNetLite0(nn.Module):
-    """phi: images to feature maps of 1280 channels, 7x7 at 224 px."""
+class EfficientNetLite(nn.Module):
+    """phi: images to feature maps of 1280 channels; of Lite0 7x7 at 224 px, of Lite2 9x9 at 260 px."""
 
-    def __init__(self) -> None:
+    class_weights: Float[Tensor, "imagenet_class dim"] | None
+    class_biases: Float[Tensor, " imagenet_class"] | None
+
+    def __init__(self, variant: LiteVariant = LITE0) -> None:
         super().__init__()
+        stages = variant.stages()
+        self.variant = variant
         self.dim = DIM
-        self.numbers_per_pixel = STAGES[1].expansion * STAGES[0].channels / 4
+        self.numbers_per_pixel = stages[1].expansion * stages[0].channels / 4
         """Of the largest map, for each pixel of an image: the second block's expansion, at half the image's sides."""
         self.identity_text = repr(WEAK)
         """phi is not the published map."""
         self.thread_safe = True
         self.stem = Convolution(3, STEM, 3, 2)
         blocks, channels = [], STEM
-        for stage in STAGES:
+        for stage in stages:
             for number in range(stage.blocks):
                 blocks.append(InvertedBlock(channels, stage, stage.stride if number == 0 else 1))
                 channels = stage.channels
         self.blocks = nn.ModuleList(blocks)
         self.head = Convolution(channels, DIM)
         self.tail = Tail((ImplantedLayer(0, channels, 1, activation="relu6"),))
+        for name in ("class_weights", "class_biases"):  # no part of phi, so neither of its file nor of its fingerprint
+            self.register_buffer(name, None, persistent=False)
 
     def forward(self, x: Images) -> Float[Tensor, "image dim out_height out_width"]:
         return rooted(self.published(x))
@@ -137,6 +176,14 @@ class EfficientNetLite0(nn.Module):
     def published(self, x: Images) -> Float[Tensor, "image dim out_height out_width"]:
         """The map as it was trained to be, whose mean ImageNet's classifier reads."""
         return self.head(self.before_head(x))
+
+    def logits(self, published: Float[Tensor, "image dim rows columns"]) -> Float[Tensor, "image imagenet_class"]:
+        """What ImageNet's classifier says of published maps, where its weights are there."""
+        if self.class_weights is None or self.class_biases is None:
+            raise ConfigError(
+                "this network came without the weights of ImageNet's classifier: load the base by its name"
+            )
+        return F.linear(published.mean((2, 3)), self.class_weights, self.class_biases)
 
     def before_head(self, x: Images) -> Tensor:
         """The map that the head reads, and the implants beside it."""
@@ -184,7 +231,7 @@ RENAMED_IN_BLOCKS = {
 
 
 def renamed(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The published weights by our names, without those of the 1000-class classifier."""
+    """The published weights of phi by our names, without those of the 1000-class classifier."""
     weights = {}
     for name, value in published.items():
         match name.split("."):
@@ -195,9 +242,16 @@ def renamed(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return weights
 
 
-def build_lite0(weights: Mapping[str, Tensor]) -> EfficientNetLite0:
-    """The network with these weights, and nothing else initialised on the way."""
+def build_lite(weights: Mapping[str, Tensor], variant: LiteVariant = LITE0) -> EfficientNetLite:
+    """The network with these weights of phi, and nothing else initialised on the way."""
     with torch.device("meta"):
-        network = EfficientNetLite0()
+        network = EfficientNetLite(variant)
     network.load_state_dict(weights, assign=True)
     return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload] # torch's stubs lack it
+
+
+def published_lite(published: Mapping[str, Tensor], variant: LiteVariant) -> EfficientNetLite:
+    """The network with its published weights, those of the 1000-class classifier too."""
+    network = build_lite(renamed(published), variant)
+    network.class_weights, network.class_biases = published["_fc.weight"], published["_fc.bias"]
+    return network

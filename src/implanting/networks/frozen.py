@@ -1,14 +1,14 @@
-"""A frozen network computed faster: batch norm folded into convolutions, and convolutions packed for the processor.
+"""A frozen network made faster: batch norm folded into convolutions, and convolutions packed for the processor.
 
-Which batch norm or activation follows which convolution is seen by running the network once, so that any network is
-taken: ours, and a user's own. The copy must give what the network gave; where it does not (say, because a convolution's
-output is read elsewhere too), the network is used as it is. Weights and fingerprints stay those of the network itself.
+A trial run on one image shows which batch norm or activation follows which convolution, so this works for any network,
+ours or a user's own. The faster copy must compute the same; if it does not (say, because a convolution's output is also
+read elsewhere), the network is used unchanged. Weights and fingerprints remain those of the original network.
 
 Packing: oneDNN, which torch uses, can compute a convolution and its activation in one pass over the map, and wants
-weights in an order of its own. Called as usual it gets neither: torch puts weights in order at every call, passes over
-the map again for the activation, and with one thread leaves 1x1 convolutions of few images to slower code. Here weights
-are put in order once, and the activation is handed over. Without oneDNN, on other devices, and where torch's private
-calls, tried on the trial image, are not what they were, the network is used as it is.
+weights in an order of its own. The usual calls use neither: torch reorders the weights at every call, passes over the
+map again for the activation, and with one thread leaves 1x1 convolutions of few images to slower code. Here weights
+are reordered once, and the activation is a part of the call. Without oneDNN, on other devices, and if torch's private
+calls fail on the trial image because they have changed, the network is used unchanged.
 """
 
 import copy
@@ -26,9 +26,9 @@ from implanting.networks.efficientnet import SameConvolution
 from implanting.networks.phi import Embedding
 
 TOLERANCE = 1e-3
-"""Largest difference on the trial image, against the largest number of the map.
+"""Largest allowed difference on the trial image, relative to the largest number of the map.
 
-Rounding makes 2e-5 at most in the networks at hand, whatever instructions the processor has, and could make more in a
+Rounding causes at most 2e-5 in the networks tried, whatever instructions the processor has, and could cause more in a
 deeper one. A copy that lacks the bias of a single convolution is off by 2e-2 or more.
 """
 
@@ -37,13 +37,13 @@ Frozen = TypeVar("Frozen", bound=nn.Module)
 Maps = Float[Tensor, "image channel height width"]
 
 CHANGED = AttributeError, TypeError, RuntimeError
-"""What a private call of torch raises where it is gone, takes other arguments than it did, or is not there for this
+"""The exceptions of a private torch call that was removed, has other arguments now, or does not exist for this
 processor (NotImplementedError is a RuntimeError)."""
 
 
 @torch.no_grad()
 def folded(network: Frozen, image_size: tuple[int, int]) -> Frozen:
-    """A copy that computes the same, faster; the network itself where nothing can be folded."""
+    """A faster copy that computes the same, with batch norm folded; the network itself if nothing can be folded."""
     quick = copy.deepcopy(network)
     image = _trial_image(network, image_size)
     expected, pairs = _observed(quick, image, (nn.BatchNorm2d,))
@@ -61,14 +61,14 @@ def _trial_image(network: nn.Module, image_size: tuple[int, int]) -> Tensor:
 
 
 def device_of(network: nn.Module | Embedding) -> torch.device:
-    """Where the network computes; one without parameters, such as one whose convolutions are packed, on the CPU."""
+    """The device of the network's parameters; the CPU if it has none, as when its convolutions are packed."""
     return next((parameter.device for parameter in network.parameters()), torch.device("cpu"))
 
 
 def _observed(
     network: nn.Module, image: Tensor, kinds: tuple[type[nn.Module], ...]
 ) -> tuple[list[Tensor], list[tuple[str, str]]]:
-    """What the network gives for an image, and the names of each convolution and the module of these kinds after it."""
+    """The network's maps for an image, and the names of each convolution that one of these modules directly follows."""
     names = {module: name for name, module in network.named_modules()}
     convolutions = [module for module in names if isinstance(module, nn.Conv2d)]
     followers = [module for module in names if isinstance(module, kinds)]
@@ -86,7 +86,7 @@ def _observed(
 
 @contextmanager
 def watched(modules: Iterable[nn.Module], hook: Callable[[nn.Module, Any, Any], None]) -> Iterator[None]:
-    """Have the hook called with each of these modules, its inputs and its output, whenever it runs inside the block."""
+    """Call the hook with a module, its inputs and its output whenever one of these modules runs inside the block."""
     handles = [module.register_forward_hook(hook) for module in modules]
     try:
         yield
@@ -96,13 +96,13 @@ def watched(modules: Iterable[nn.Module], hook: Callable[[nn.Module, Any, Any], 
 
 
 def replace(network: nn.Module, name: str, module: nn.Module) -> None:
-    """Put another module in the place of this name."""
+    """Replace the submodule of this name."""
     parent, _, leaf = name.rpartition(".")
     setattr(network.get_submodule(parent), leaf, module)
 
 
 def _fold(convolution: nn.Module, norm: nn.Module) -> None:
-    """Give the convolution the weights by which it does the work of both, in place."""
+    """Give the convolution weights that include the batch norm, in place."""
     before, after = cast(nn.Conv2d, convolution), cast(nn.BatchNorm2d, norm)
     statistics = cast(Tensor, after.running_mean), cast(Tensor, after.running_var)
     before.weight, before.bias = fuse_conv_bn_weights(
@@ -111,7 +111,6 @@ def _fold(convolution: nn.Module, norm: nn.Module) -> None:
 
 
 def _same_maps(network: nn.Module, image: Tensor, expected: list[Tensor]) -> bool:
-    """Whether the network gives for the image what is expected."""
     maps, phi = cast(Embedding, network).activations(image)
     return all(close(one, other) for one, other in zip([*maps, phi], expected, strict=True))
 
@@ -122,7 +121,7 @@ def close(one: Tensor, other: Tensor) -> bool:
 
 
 class Activation(NamedTuple):
-    """An activation as oneDNN knows it."""
+    """An activation under the name that oneDNN gives it."""
 
     name: str = "none"
     numbers: tuple[float, ...] = ()
@@ -142,7 +141,7 @@ def available() -> bool:
 
 @torch.no_grad()
 def packed(network: Frozen, image_size: tuple[int, int]) -> Frozen:
-    """A copy that computes the same, faster; the network itself where that cannot be had."""
+    """A faster copy that computes the same, with packed convolutions; the network itself if that is not possible."""
     names = [name for name, module in network.named_modules() if _packable(module)]
     if not names or not available():
         return network
@@ -152,19 +151,19 @@ def packed(network: Frozen, image_size: tuple[int, int]) -> Frozen:
     activations = {name: Activation() for name in names}
     for name, after in pairs:
         kind = type(quick.get_submodule(after))
-        if name in activations and kind in ACTIVATIONS:  # and not one that the user derived from it
+        if name in activations and kind in ACTIVATIONS:  # exactly this class, not one derived from it
             activations[name] = ACTIVATIONS[kind]
             replace(quick, after, nn.Identity())
     for name, activation in activations.items():
         take_over(cast(nn.Conv2d, quick.get_submodule(name)), activation)
     try:
         return quick if _same_maps(quick, image, expected) else network
-    except CHANGED:  # the network itself has just taken this image: it is packing that fails
+    except CHANGED:  # the network itself has just run on this image, so packing is what failed
         return network
 
 
 def _packable(module: nn.Module) -> bool:
-    """Whether it is a convolution whose ways are known here."""
+    """Whether this is a convolution of a kind that we can pack."""
     return (
         isinstance(module, nn.Conv2d)
         and type(module) in (nn.Conv2d, SameConvolution)
@@ -176,18 +175,18 @@ def _packable(module: nn.Module) -> bool:
 
 
 def take_over(convolution: nn.Conv2d, activation: Activation) -> None:
-    """Have the module compute another way, in place: what refers to it, and its hooks, stay as they are."""
+    """Replace how the module computes, in place: references to it and its hooks stay valid."""
     way: Callable[[Tensor], Tensor]
     if isinstance(convolution, SameConvolution):
         way = SamePacked(convolution, activation)
     else:
         way = _packed_convolution(convolution, activation)
-    convolution.forward = way  # type: ignore[method-assign, assignment] # that is what is meant
+    convolution.forward = way  # type: ignore[method-assign, assignment] # intended
     convolution.weight = convolution.bias = None  # type: ignore[assignment] # held by `way`
 
 
 class Geometry(NamedTuple):
-    """Where a convolution looks; in the order of oneDNN's arguments."""
+    """Which pixels a convolution reads, in the order of oneDNN's arguments."""
 
     padding: tuple[int, ...]
     stride: tuple[int, ...]
@@ -196,14 +195,14 @@ class Geometry(NamedTuple):
 
 
 class Packed:
-    """A convolution and its activation in one call, its weights in oneDNN's order for the first maps that it gets."""
+    """A convolution and its activation in one call; the first call puts the weights into oneDNN's order."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None, geometry: Geometry, activation: Activation) -> None:
         self.weight, self.bias, self.geometry = weight.detach(), bias, geometry
         self.activation = activation.name, activation.numbers, ""
 
     def __call__(self, x: Maps) -> Tensor:
-        weight = self.weight  # read once: another thread may be packing it too
+        weight = self.weight  # read once: another thread may be reordering it too
         if not weight.is_mkldnn:
             weight = self.weight = torch.ops.mkldnn._reorder_convolution_weight(weight, *self.geometry, x.shape)
         result: Tensor = torch.ops.mkldnn._convolution_pointwise(x, weight, self.bias, *self.geometry, *self.activation)
@@ -211,16 +210,16 @@ class Packed:
 
 
 def _packed_convolution(convolution: nn.Conv2d, activation: Activation) -> Packed:
-    padding = cast(tuple[int, int], convolution.padding)  # not by name: see `_packable`
+    padding = cast(tuple[int, int], convolution.padding)  # not a name such as "same": see `_packable`
     geometry = Geometry(padding, convolution.stride, convolution.dilation, convolution.groups)
     return Packed(convolution.weight, convolution.bias, geometry, activation)
 
 
 class SamePacked:
-    """The same for TensorFlow's "SAME" padding.
+    """A packed convolution with TensorFlow's "SAME" padding.
 
-    oneDNN gets equal padding before and after. Where there must be one less before, the kernel begins with a row or a
-    column of zeros instead, which is quicker than a padded copy of the map.
+    oneDNN pads equally on both sides. Where one pixel less is needed at the top or left, the kernel gets a leading row
+    or column of zeros instead, which is faster than a padded copy of the map.
     """
 
     def __init__(self, convolution: SameConvolution, activation: Activation) -> None:

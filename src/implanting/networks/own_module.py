@@ -1,8 +1,8 @@
 """A user's own torch module as an embedding network.
 
-It must end in a map [n, d, h, w] or in tokens [n, tokens, d] (a vision transformer), the first of which may be no
-locations. What it computes is never looked into; the convolutions beside which implants shall stand are named, and
-what they read is caught on the way in.
+It must end in a map [n, d, h, w] or in tokens [n, tokens, d] (a vision transformer), of which the first few may not be
+locations. The module is a black box: the user names the convolutions that get implants, and hooks record the maps that
+these read.
 """
 
 import math
@@ -24,18 +24,18 @@ Images = Float[Tensor, "image channel height width"]
 
 @dataclass(frozen=True)
 class ImplantedModule:
-    """A convolution of one's own network beside which implants stand. Numbers are places in the list of these."""
+    """A convolution of your own network that gets an implant. `below` and `adds` are indices into the list of these."""
 
     name: str
-    """Its name inside the network, such as "layer4.1.conv2"."""
+    """Its name in the network's `named_modules()`, such as "layer4.1.conv2"."""
     activation: Activation | None = None
-    """What follows its batch norm and the sum."""
+    """The activation after its batch norm and after the sum."""
     below: int | None = None
-    """The implanted one whose output it reads too; None for the first."""
+    """The entry whose output it also reads; None for the first."""
     adds: int | None = None
-    """The implanted one whose output is added before the activation: a residual connection."""
+    """The entry whose output is added before the activation: a residual connection."""
     pool: int = 1
-    """Side of the max-pool that follows; 1 is none."""
+    """Side of the max-pool that follows; 1 means that there is none."""
 
 
 class ModuleNetwork(nn.Module):
@@ -64,24 +64,24 @@ class ModuleNetwork(nn.Module):
         with watched(module.modules(), count):
             self.dim = self.probe(*image_size).shape[1]
         self.numbers_per_pixel = max(3.0, max(numbers, default=0) / math.prod(image_size))
-        """Of the largest map, for each pixel of an image."""
+        """Size of the largest intermediate map, in numbers per pixel of the image."""
         self.thread_safe = False
-        """Nobody knows, so it is not assumed."""
+        """Unknown for a module of the user's, so not assumed."""
 
     @property
     def identity_text(self) -> str:
-        """The module's layers: the same weights may serve another one."""
+        """The module's layers: other layers may have the same weights."""
         return repr(self)
 
     @torch.inference_mode()
     def probe(self, height: int, width: int) -> Float[Tensor, "1 dim rows columns"]:
-        """Run a black image, to see what comes out and, the first time, what the implanted convolutions read."""
+        """phi of a black image; the first time, the maps that the named convolutions read also describe the tail."""
         parameter = next(self.module.parameters(), torch.empty(0))
         black = torch.zeros(1, 3, height, width, device=parameter.device)
         with _captured_inputs([convolution for _, convolution in self.implanted]) as inputs:
             try:
                 phi = self(black)
-            except ImplantingError:  # ours: it says what is wrong
+            except ImplantingError:  # raised by us: its message already says what is wrong
                 raise
             except (RuntimeError, AssertionError, ValueError) as error:
                 reason = " ".join(str(error).split())[:200]
@@ -93,7 +93,7 @@ class ModuleNetwork(nn.Module):
         return phi
 
     def describe_tail(self, inputs: list[Tensor], phi: Tensor) -> None:
-        """Take channels, kernels and strides from the convolutions; one map that several read is kept once."""
+        """Take channels, kernels and strides from the convolutions; a map that several of them read is kept once."""
         distinct: list[Tensor] = []
         layers = []
         for (part, convolution), read in zip(self.implanted, inputs, strict=True):
@@ -129,7 +129,7 @@ class ModuleNetwork(nn.Module):
         return inputs, phi
 
     def map_size(self, height: int, width: int) -> tuple[int, int]:
-        """The locations (rows, columns) that an image of this size gives: found out by trying, once per size."""
+        """The locations (rows, columns) of an image of this size, found by running one, once per size."""
         if (height, width) not in self.known_sizes:
             _, _, rows, columns = self.probe(height, width).shape
             self.known_sizes[height, width] = rows, columns
@@ -137,17 +137,15 @@ class ModuleNetwork(nn.Module):
 
 
 def _find_convolution(module: nn.Module, name: str) -> nn.Conv2d:
-    """The convolution of this name, if implants can stand beside it."""
     parts = dict(module.named_modules())
     if name not in parts:
         convolutions = [other for other, part in parts.items() if isinstance(part, nn.Conv2d)]
         raise ConfigError(
-            f"the network has no layer '{name}' to implant beside; its last convolutions are "
-            f"{', '.join(convolutions[-5:]) or 'none'}"
+            f"the network has no layer '{name}'; its last convolutions are {', '.join(convolutions[-5:]) or 'none'}"
         )
     part = parts[name]
     if not isinstance(part, nn.Conv2d):
-        raise ConfigError(f"layer '{name}' is a {type(part).__name__}; implants stand beside nn.Conv2d only")
+        raise ConfigError(f"layer '{name}' is a {type(part).__name__}; only nn.Conv2d can have implants")
     square = part.kernel_size[0] == part.kernel_size[1] and part.stride[0] == part.stride[1]
     if not square or part.kernel_size[0] % 2 == 0 or part.dilation != (1, 1):
         raise ConfigError(f"layer '{name}' is {part}; implants need a square odd kernel, one stride and no dilation")
@@ -156,7 +154,7 @@ def _find_convolution(module: nn.Module, name: str) -> nn.Conv2d:
 
 @contextmanager
 def _captured_inputs(modules: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
-    """What these modules read while the block runs, in their order."""
+    """The first input of each of these modules, recorded while the block runs."""
     inputs: list[Tensor] = [torch.empty(0)] * len(modules)
 
     def keep(module: nn.Module, read: tuple[Tensor, ...], _output: Any) -> None:
@@ -169,7 +167,7 @@ def _captured_inputs(modules: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
 
 
 def _as_map(output: Any, height: int, width: int, prefix_tokens: int) -> Float[Tensor, "image dim rows columns"]:
-    """A map as it is; tokens laid out as the image is, without those that stand before them."""
+    """Return a map unchanged, and tokens, without the prefix, as rows and columns in the proportions of the image."""
     if isinstance(output, Tensor) and output.ndim == 4:
         return output
     if isinstance(output, Tensor) and output.ndim == 3:
@@ -178,11 +176,11 @@ def _as_map(output: Any, height: int, width: int, prefix_tokens: int) -> Float[T
         if rows and tokens.shape[1] % rows == 0:
             return tokens.transpose(1, 2).unflatten(2, (rows, -1))
         raise ConfigError(
-            f"{tokens.shape[1]} tokens of an image of {width} x {height} px make no grid: "
-            f"set prefix_tokens (now {prefix_tokens}) to the number of tokens that are no locations"
+            f"{tokens.shape[1]} tokens of an image of {width} x {height} px do not form a grid: "
+            f"set prefix_tokens (now {prefix_tokens}) to the number of leading tokens that are not locations"
         )
     found = f"a tensor {list(output.shape)}" if isinstance(output, Tensor) else f"a {type(output).__name__}"
     raise ConfigError(
-        f"the network gives {found}; needed is a map [n, d, h, w] or tokens [n, tokens, d]: leave out its pooling and "
-        'its classifier, or name the method that gives the map, such as method="forward_features"'
+        f"the network returns {found}; a map [n, d, h, w] or tokens [n, tokens, d] are needed: leave out its pooling "
+        'and its classifier, or name the method that returns the map, such as method="forward_features"'
     )

@@ -1,7 +1,7 @@
-"""phi, the embedding: what is asked of a network, whichever it is and whoever wrote it.
+"""phi, the embedding: the interface that every network offers.
 
-ResNet-12, C128F, EfficientNet-Lite0 and a user's own module all offer this. Whatever computes features, describes
-implants or writes files knows a network by it alone.
+ResNet-12, C128F, EfficientNet-Lite0 and a user's own module all implement it. Code that computes features, describes
+implants or writes files uses nothing else of a network.
 """
 
 from collections.abc import Iterator
@@ -20,26 +20,26 @@ class Embedding(Protocol):
 
     @property
     def dim(self) -> int:
-        """Channels of phi."""
+        """Number of channels of phi."""
 
     @property
     def tail(self) -> Tail | None:
-        """The layers beside which implants can stand; None where they are not described."""
+        """The layers that can have implants; None if they are not described."""
 
     @property
     def numbers_per_pixel(self) -> float:
-        """Numbers of the largest map on the way, for each pixel of an image: how much memory a batch takes."""
+        """Size of the largest intermediate map, in numbers per pixel of the image: it decides the memory of a batch."""
 
     @property
     def identity_text(self) -> str:
-        """Besides its weights, what decides what it computes: a part of its fingerprint."""
+        """A text on which its results depend in addition to its weights: a part of its fingerprint."""
 
     @property
     def thread_safe(self) -> bool:
         """Whether several threads may call it at once."""
 
     def map_size(self, height: int, width: int) -> tuple[int, int]:
-        """The locations (rows, columns) that an image of this size gives, or `ImageTooSmall`."""
+        """The locations (rows, columns) of an image of this size; raises `ImageTooSmall` if there are none."""
 
     def __call__(self, x: Float[Tensor, "image 3 height width"], /) -> Float[Tensor, "image dim rows columns"]:
         """phi of normalised images."""
@@ -49,19 +49,19 @@ class Embedding(Protocol):
     ) -> tuple[list[Float[Tensor, "image _ _ _"]], Float[Tensor, "image dim rows columns"]]:
         """The base maps that the tail's layers read, and phi."""
 
-    # What every torch module has, as far as it is used of a network that is known by this protocol alone.
+    # The methods of every torch module that are called on a network known only by this protocol.
 
     def parameters(self) -> Iterator[nn.Parameter]:
-        """Its weights."""
+        """The weights."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Its weights and statistics by name."""
+        """The weights and statistics by name."""
 
     def eval(self) -> "Embedding":
-        """In evaluation mode, in place."""
+        """Switch to evaluation mode, in place."""
 
     def requires_grad_(self, requires_grad: bool = ..., /) -> "Embedding":
-        """With or without gradients, in place."""
+        """Switch gradients of the weights on or off, in place."""
 
     def to(self, device: str | torch.device, /) -> "Embedding":
-        """Moved to a device, in place."""
+        """Move to a device, in place."""

@@ -42,17 +42,21 @@ class ResidualBlock(nn.Module):
         self.norm3 = nn.BatchNorm2d(channels_out)
         self.shortcut = convolution(channels_in, channels_out, 1)
         self.shortcut_norm = nn.BatchNorm2d(channels_out)
-        self.swish1, self.swish2, self.swish3 = nn.SiLU(), nn.SiLU(), nn.SiLU()  # seen by `frozen.py` as modules
+        self.swish1, self.swish2, self.swish3 = (
+            nn.SiLU(),
+            nn.SiLU(),
+            nn.SiLU(),
+        )  # modules, so that `frozen.py` can find them
 
     def activations(self, x: Float[Tensor, "image channel height width"]) -> list[Tensor]:
-        """The activation of each convolution in turn: a_1, a_2 at the input's size, and the pooled output a_3."""
+        """The activations of the three convolutions: a_1 and a_2 at the input's size, and the pooled output a_3."""
         a1 = self.swish1(self.norm1(self.conv1(x)))
         a2 = self.swish2(self.norm2(self.conv2(a1)))
         a3 = self.swish3(self.norm3(self.conv3(a2)) + self.shortcut_norm(self.shortcut(x)))
         return [a1, a2, F.max_pool2d(a3, 2)]
 
     def tail(self) -> Tail:
-        """This block as the implanted one."""
+        """The description of this block's layers, for implants beside it."""
         channels_in, channels = self.conv1.in_channels, self.conv1.out_channels
         return Tail(
             (
@@ -82,7 +86,7 @@ class PlainBlock(nn.Module):
         return [F.max_pool2d(self.relu(a1) if self.relu is not None else a1, 2)]
 
     def tail(self) -> Tail:
-        """This block as the implanted one."""
+        """The description of this block's layer, for an implant beside it."""
         activation: Activation | None = "relu" if self.relu is not None else None
         return Tail((ImplantedLayer(0, self.conv1.in_channels, 3, activation=activation, pool=2),))
 
@@ -98,7 +102,7 @@ class Network(nn.Module):
         self.blocks = nn.ModuleList(blocks)
         self.dim = dim
         self.numbers_per_pixel = blocks[0].conv1.out_channels
-        """Of the largest map, which is the first block's, for each pixel of an image."""
+        """Size of the largest map, which is the first block's, in numbers per pixel of the image."""
         self.identity_text = ""
         self.thread_safe = True
         self.tail = blocks[-1].tail()
@@ -109,7 +113,7 @@ class Network(nn.Module):
         return self.blocks[-1](self.before_last(x))
 
     def before_last(self, x: Float[Tensor, "image channel height width"]) -> Tensor:
-        """The map that the last block reads, and the implants beside it."""
+        """z, the map that the last block and its implants read."""
         for block in self.blocks[:-1]:
             x = block(x)
         return x
@@ -123,12 +127,12 @@ class Network(nn.Module):
         return [z, *activations], phi
 
     def map_size(self, height: int, width: int) -> tuple[int, int]:
-        """The locations (rows, columns) that an image of this size gives."""
+        """The locations (rows, columns) of an image of this size."""
         shrink = 2 ** len(self.blocks)
         if min(height, width) < shrink:
             raise ImageTooSmall(
-                f"an image of {width} x {height} px leaves no location after {len(self.blocks)} poolings: "
-                f"at least {shrink} x {shrink} px are needed; set `image_size` {shrink} or more"
+                f"an image of {width} x {height} px has no location left after {len(self.blocks)} poolings: "
+                f"at least {shrink} x {shrink} px are needed; set `image_size` to {shrink} or more"
             )
         return height // shrink, width // shrink
 

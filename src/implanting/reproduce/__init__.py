@@ -1,4 +1,8 @@
-"""The paper's tables and figure beside our own runs, and a verdict on each of its claims."""
+"""The paper's tables and Figure 3, compared with our own runs, and a verdict on each of its claims.
+
+This room trains nothing by itself: the command `reproduce` trains the base networks, tests them through `evaluation`,
+and writes the results.
+"""
 
 from implanting.reproduce.bases import HOLD_OUT, PAPER_RECIPES, base_file, base_settings, check_bases, recipe_settings
 from implanting.reproduce.claims import decide

@@ -1,4 +1,4 @@
-"""The base networks that a table needs: their settings, and what --out already holds of them."""
+"""The base networks that a table needs: their settings, and which of them a folder already holds."""
 
 import dataclasses
 from pathlib import Path
@@ -11,13 +11,13 @@ from implanting.reproduce.settings import Stage1
 from implanting.reproduce.tables import DataName
 
 HOLD_OUT = 100
-"""Images of each base class kept for tests on base classes, where the data has no others."""
+"""Images of each base class held out for tests on base classes, if the data has no further ones."""
 
 PAPER_RECIPES: dict[DataName, RecipeName] = {"miniImageNet": "paper-miniimagenet", "FC100": "paper-fc100"}
 
 
 def recipe_settings(recipe: RecipeName, changes: RecipeChanges, reading: DataConfig, seed: int) -> PretrainConfig:
-    """A recipe with the user's changes: what all base networks of a table share."""
+    """A recipe with the user's changes: the settings that all base networks of a table share."""
     config = changes.applied_to(RECIPES[recipe].config)
     reading = dataclasses.replace(reading, image_size=reading.image_size or config.data.image_size)
     return dataclasses.replace(config, data=reading, seed=seed)
@@ -30,13 +30,13 @@ def base_settings(stage1: Stage1, shared: PretrainConfig) -> PretrainConfig:
 
 
 def base_file(folder: Path, stage1: Stage1, shared: PretrainConfig) -> Path:
-    """Where a base network is kept; with images held out it is another network than without."""
+    """The file of a base network; one trained with images held out is another network than one trained on all."""
     held_out = f"-hold-out-{shared.data.hold_out}" if shared.data.hold_out else ""
     return folder / f"{stage1.network}-{stage1.pooling}{'-wide' * stage1.wide}{held_out}.safetensors"
 
 
 def check_bases(folder: Path, needed: list[Stage1], shared: PretrainConfig, base_images: ImageSet) -> list[Stage1]:
-    """Those that are still to be trained; one that is there with other settings or from other data is refused."""
+    """The networks still to be trained; an existing one with other settings or from other data is refused."""
     missing = []
     for stage1 in needed:
         file = base_file(folder, stage1, shared)

@@ -1,8 +1,8 @@
 """The paper's seven claims, each a set of comparisons between two experiments on the same tasks.
 
-A comparison is held where the whole 95 % interval of the paired difference lies on the claimed side of zero, not held
-where it lies on the other, and else not decided. What is tested is the direction; the paper's size stands beside it.
-The interval is over the sampling of tasks: it says nothing of other training runs.
+A comparison is held if the whole 95 % interval of the paired difference is on the claimed side of zero, not held if it
+is on the other side, and otherwise not decided. Only the direction is tested; the paper's difference is printed for
+comparison. The interval is over the sampling of tasks: it says nothing about other training runs.
 """
 
 from collections.abc import Mapping
@@ -28,11 +28,11 @@ from implanting.reproduce.tables import PrintedAccuracy
 
 SHOTS = (1, 5, 10)
 TESTS_OF_DC: tuple[tuple[SupportPooling, QueryPooling], ...] = (("gap", "dense"), ("gmp", "gmp"))
-"""Tables 2, 4 and 5 test the densely trained network in the first way, Tables 1 and 2 in the second."""
+"""Poolings of supports and queries of a densely trained network: the first in Tables 2, 4, 5, the second in 1, 2."""
 
 
 class Verdict(StrEnum):
-    """What the tasks say of a claim."""
+    """Whether a claim is supported by the tasks."""
 
     HELD = "held"
     NOT_HELD = "not held"
@@ -47,15 +47,13 @@ class Comparison:
     worse: Setting
 
     def __str__(self) -> str:
-        shared = (
-            f"{self.better.shot}-shot{'' if self.better.classes == 'novel' else f', {self.better.classes} classes'}"
-        )
-        return f"{shared}: {self.better.method} over {self.worse.method}"
+        where = f"{self.better.shot}-shot{'' if self.better.classes == 'novel' else f', {self.better.classes} classes'}"
+        return f"{where}: {self.better.method} over {self.worse.method}"
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the paper; a table decides it by those of its comparisons that it holds both sides of."""
+    """A claim of the paper; a table decides it by the comparisons whose two sides are both in the table."""
 
     number: int
     text: str
@@ -64,7 +62,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Finding:
-    """A comparison as measured: the paired difference, the paper's in per cent, and what follows."""
+    """A measured comparison: the paired difference, and the paper's difference in per cent."""
 
     comparison: Comparison
     difference: Estimate
@@ -72,7 +70,7 @@ class Finding:
 
     @property
     def verdict(self) -> Verdict:
-        """Held, not held, or not decided; one task has no interval and decides nothing."""
+        """Held, not held or not decided; a single task has no interval and decides nothing."""
         if self.difference.mean - self.difference.interval > 0:
             return Verdict.HELD
         if self.difference.mean + self.difference.interval < 0:
@@ -82,14 +80,14 @@ class Finding:
 
 @dataclass(frozen=True)
 class Decision:
-    """What a table says of a claim."""
+    """A claim, and the comparisons of a table that decide it."""
 
     claim: Claim
     findings: tuple[Finding, ...]
 
     @property
     def verdict(self) -> Verdict:
-        """Held if every comparison is, not held if one is not held."""
+        """Held if all comparisons are held, not held if one is not held, otherwise not decided."""
         verdicts = {finding.verdict for finding in self.findings}
         if Verdict.NOT_HELD in verdicts:
             return Verdict.NOT_HELD
@@ -97,7 +95,7 @@ class Decision:
 
 
 def decide(results: Mapping[Setting, Result], figures: Mapping[Setting, PrintedAccuracy]) -> list[Decision]:
-    """A decision on each claim of which both sides of a comparison were measured."""
+    """A decision on each claim that has a comparison with both sides measured."""
     decisions = [
         Decision(claim, tuple(find(comparison, results, figures) for comparison in _decidable(claim, results)))
         for claim in CLAIMS
@@ -106,14 +104,13 @@ def decide(results: Mapping[Setting, Result], figures: Mapping[Setting, PrintedA
 
 
 def _decidable(claim: Claim, results: Mapping[Setting, Result]) -> list[Comparison]:
-    """The comparisons of which both sides were measured."""
     return [comparison for comparison in claim.comparisons if {comparison.better, comparison.worse} <= results.keys()]
 
 
 def find(
     comparison: Comparison, results: Mapping[Setting, Result], figures: Mapping[Setting, PrintedAccuracy]
 ) -> Finding:
-    """One comparison on the tasks that both sides have seen."""
+    """Evaluate one comparison on the tasks that both sides share."""
     better, worse = comparison.better, comparison.worse
     both_known = {better, worse} <= figures.keys()
     paper = figures[better].mean - figures[worse].mean if both_known else None

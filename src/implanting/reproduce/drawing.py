@@ -1,4 +1,4 @@
-"""A table as a bar chart with intervals, the paper's figures as marks."""
+"""A table as a bar chart with intervals, and the paper's figures as marks."""
 
 import math
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ OURS, PAPER = "tab:blue", "black"
 
 
 def draw_table(table: Table, results: Mapping[Setting, Result], title: str, picture: Path) -> None:
-    """A panel for each column and a bar for each row; rows from the literature have the mark alone."""
+    """Draw one panel per column and one bar per row; rows from the literature have only the mark."""
     from matplotlib.figure import Figure  # slow to import, and needed here only
 
     height = 1.6 + 0.32 * len(table.rows)
@@ -31,7 +31,7 @@ def draw_table(table: Table, results: Mapping[Setting, Result], title: str, pict
 
 
 def draw_column(panel, cells: list[Cell], results: Mapping[Setting, Result]) -> None:  # type: ignore[no-untyped-def] # matplotlib's Axes, which is slow to import
-    """One panel; its axis starts below the lowest figure, since gains of one point would not be seen from 0 on."""
+    """Draw one panel; its axis does not start at 0, where gains of one point could not be seen."""
     measured = {place: results[cell.setting] for place, cell in enumerate(cells) if cell.setting}
     printed = {place: cell.figure for place, cell in enumerate(cells) if cell.figure}
     intervals = [0 if math.isnan(result.interval) else 100 * result.interval for result in measured.values()]

@@ -1,4 +1,4 @@
-"""An experiment as it is known before anything slow is done, and what one must know to read its figures."""
+"""An experiment before it is run, and the notes that are needed to read its figures."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from implanting.reproduce.settings import Setting, paper_implants
 from implanting.reproduce.tables import DataName, Table
 
 MARK = "†"
-"""Stands behind differences to the paper where the experiment is not the paper's."""
+"""Marks differences from the paper's figures if the experiment is not the paper's."""
 
 
 @dataclass(frozen=True)
@@ -24,15 +24,15 @@ class Material:
     """The recipe of stage 1 and the changes to it, in words."""
     is_papers_recipe: bool
     stage1: PretrainConfig
-    """What all base networks share."""
+    """The settings that all base networks share."""
     base_images: ImageSet
     validation: ImageSet | None
     novel: ImageSet
     split: str
-    """The split that the novel classes are from."""
+    """The split of the novel classes."""
 
     def note(self) -> str:
-        """What was trained, on what."""
+        """A sentence on the training: data, recipe, seed."""
         images = self.base_images
         return (
             f"Trained on {images.name}, {len(images)} images of {len(images.class_names)} classes; "
@@ -42,7 +42,7 @@ class Material:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A table, and the data and settings it is run with."""
+    """A table, and the data and settings with which it is run."""
 
     table: Table
     material: Material
@@ -53,7 +53,7 @@ class Experiment:
         return (setting for settings in self.table.settings().values() for setting in settings)
 
     def differences(self) -> list[str]:
-        """What is not as in the paper, so that figures need not agree with it."""
+        """The differences from the paper's experiment, because of which figures need not agree."""
         material = self.material
         data = why_not_the_papers(self.table.data, material.base_images, material.novel, material.split)
         recipe = None if material.is_papers_recipe else "the base networks were not trained by the paper's recipe"
@@ -67,7 +67,7 @@ class Experiment:
             f"Tested on {novel.name}, {len(novel.class_names)} classes: accuracy in %, "
             f"{mean_of(config.tasks, f'{config.way}-way task')}, {config.queries} queries per class. "
             "All rows see the same tasks. Other training runs may differ by more.",
-            "A/B: pooling of supports/queries; DC is dense classification, that is no pooling.",
+            "A/B: pooling of supports/queries; DC is dense classification, which means no pooling.",
         ]
         if any(setting.implants for setting in self.settings()):
             texts.append(_implant_note(min(config.tasks, IMPLANT_TASKS)))
@@ -79,7 +79,6 @@ class Experiment:
 
 
 def _implant_note(tasks: int) -> str:
-    """What the paper says of stage 2, and what it leaves open."""
     adapt = paper_implants()
     return (
         f"With implants, {tasks} of these. The paper does not give the learning rate and weight decay of stage "
@@ -88,18 +87,18 @@ def _implant_note(tasks: int) -> str:
 
 
 def held_out_note(hold_out: int) -> str:
-    """Which images of base classes are tested."""
+    """Says which images of base classes are tested."""
     if hold_out:
         return f"tested on {hold_out} images of each that were held out of training (the paper had further images)"
     return "tested on the data's further images of them, which were not trained on"
 
 
 BASE_CLASSES: dict[DataName, int] = {"miniImageNet": 64, "FC100": 60}
-IMAGES_A_CLASS = 600
+IMAGES_PER_CLASS = 600
 
 
 def paper_data(images: ImageSet) -> DataName | None:
-    """The data set that a split belongs to, by its name or its classes."""
+    """The paper's data set that these images belong to, by name or by classes."""
     for name in BASE_CLASSES:
         listed = {label for classes in read_class_lists(name.lower()).values() for label in classes}
         if images.name.startswith(f"{name} ") or set(images.class_names) <= listed:
@@ -108,16 +107,18 @@ def paper_data(images: ImageSet) -> DataName | None:
 
 
 def why_not_the_papers(table_data: DataName, base_images: ImageSet, novel: ImageSet, split: str) -> str | None:
-    """What makes figures on this data others than the paper's, if anything does."""
+    """The reason why figures on this data are not comparable with the paper's; None if they are."""
     found = paper_data(base_images)
     if found != table_data:
-        return f"the paper's table is of {table_data}, and this is {found or base_images.name}"
+        return f"the paper's table is on {table_data}, and this is {found or base_images.name}"
     classes, needed = len(base_images.class_names), BASE_CLASSES[table_data]
     if classes != needed:
-        return f"{table_data} has {needed} base classes, and here are {classes}"
+        return f"{table_data} has {needed} base classes, and here there are {classes}"
     smallest = min(base_images.smallest_class, novel.smallest_class)
-    if smallest < IMAGES_A_CLASS:
-        return f"{table_data} has {IMAGES_A_CLASS} images per class, and here a class has {smallest}"
+    if smallest < IMAGES_PER_CLASS:
+        return f"{table_data} has {IMAGES_PER_CLASS} images per class, and here a class has {smallest}"
     if split != "test":
-        return f"the paper's figures are of {table_data}'s test classes, and these are the classes of its split {split}"
+        return (
+            f"the paper's figures are for {table_data}'s test classes, and these are the classes of its split {split}"
+        )
     return None

@@ -1,9 +1,10 @@
 """The paper's Figure 3: where a network trained with pooling and one trained densely see the true class.
 
-Rows as in the paper: base classes that both get right; novel classes that both get right, that only the dense network
-does, that only the pooling one does. The paper does not say how its examples were found. Here a rule picks them: the
-*margin* of a network is its probability of the true class less its largest other one, and the examples of a row are
-those of the largest margin (both right: of the smaller one; one right: the difference), each of another class.
+The rows are those of the paper: images of base classes that both networks get right; images of novel classes that both
+get right, that only the dense network gets right, and that only the pooling network gets right. The paper does not say
+how its examples were found. Here a rule picks them. The *margin* of a network is its probability of the true class
+minus its largest other probability. If both are right, the examples are those whose smaller margin is largest; if one
+is right, those with the largest difference of margins. Each example of a row is from another class.
 """
 
 from collections.abc import Callable
@@ -24,27 +25,27 @@ from implanting.reproduce.figure3_candidates import Candidates, Margins, Seen, s
 from implanting.runtime import Progress, silent
 
 TASKS = TaskConfig(tasks=20)
-"""Tasks whose queries are looked through, unless the caller says otherwise."""
+"""The default tasks, whose queries are the candidates."""
 
 EXAMPLES = 2
-"""Of each row, as in the paper."""
+"""Number of examples per row, as in the paper."""
 
 Rule = Callable[[Margins, Margins], Margins]
-"""Pooling and dense margins -> how good an example is; nan where it is none."""
+"""A function of the pooling and the dense margins: how good an example is, nan if it does not qualify."""
 
 
 def both_right(pooling: Margins, dense: Margins) -> Margins:
-    """The smaller margin, where both are right."""
+    """The smaller margin if both networks are right."""
     return _where((pooling > 0) & (dense > 0), torch.minimum(pooling, dense))
 
 
 def dense_better(pooling: Margins, dense: Margins) -> Margins:
-    """The difference, where dense is right and pooling wrong."""
+    """The difference of margins if dense is right and pooling wrong."""
     return _where((dense > 0) & (pooling < 0), dense - pooling)
 
 
 def pooling_better(pooling: Margins, dense: Margins) -> Margins:
-    """The difference, where pooling is right and dense wrong."""
+    """The difference of margins if pooling is right and dense wrong."""
     return dense_better(dense, pooling)
 
 
@@ -62,18 +63,18 @@ BASE_ROWS: dict[str, Rule] = {"base, both right": both_right}
 
 @dataclass(frozen=True)
 class Sight:
-    """One network's part of an example."""
+    """An example as one network sees it."""
 
     map: Float[np.ndarray, "rows columns"]
     """The scores of the true class."""
     probability: float
-    """Of the true class."""
+    """The probability of the true class."""
     answer: str
 
 
 @dataclass(frozen=True)
 class Example:
-    """An image and where each network sees its class."""
+    """An image, and where each network sees its true class."""
 
     image: np.ndarray
     name: str
@@ -83,7 +84,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Figure3:
-    """The rows of the figure, fewer than two examples where no more are to be found; and how they were picked."""
+    """The rows of the figure, with fewer than two examples if no more qualify, and a caption that gives the rule."""
 
     rows: dict[str, list[Example]]
     caption: str
@@ -97,7 +98,7 @@ def figure3(
     tasks: TaskConfig = TASKS,
     progress: Progress = silent,
 ) -> Figure3:
-    """Pick the examples and compute their maps; without images of base classes their row is left out."""
+    """Pick the examples and compute their maps; without images of base classes, the row of base classes is left out."""
     _check_networks(pooling, dense, base_images)
     rows: dict[str, list[Example]] = {}
     if base_images is not None:
@@ -124,7 +125,7 @@ def _pick_rows(
 
 
 def pick(worth: Margins, classes: Int[Tensor, " candidate"], count: int) -> list[int]:
-    """The best candidates of different classes; nan is none."""
+    """The best candidates, each of another class; nan does not qualify."""
     best: dict[int, int] = {}
     for number in worth.nan_to_num(-torch.inf).argsort(descending=True, stable=True).tolist():
         if len(best) == count or worth[number].isnan():
@@ -134,7 +135,6 @@ def pick(worth: Margins, classes: Int[Tensor, " candidate"], count: int) -> list
 
 
 def _example(candidates: Candidates, number: int, pooling: Seen, dense: Seen) -> Example:
-    """One candidate with both networks' maps of its true class."""
     truth = int(candidates.truth[number])
     sights = [_sight(one, candidates, number, truth) for one in (pooling, dense)]
     image = candidates.image_set.images[candidates.images[number]].numpy()
@@ -142,35 +142,35 @@ def _example(candidates: Candidates, number: int, pooling: Seen, dense: Seen) ->
 
 
 def _sight(seen: Seen, candidates: Candidates, number: int, truth: int) -> Sight:
-    """One network's map of the true class, its probability and the network's answer."""
     phi, vectors = seen.phi[number], seen.vectors[candidates.task[number]]
     size = seen.base.network.map_size(*candidates.image_set.images.shape[1:3])
     maps = similarity_maps(phi, vectors, size)
-    given = seen.probabilities[number]
-    return Sight(maps[truth].numpy(), float(given[truth]), candidates.name(number, int(given.argmax())))
+    probabilities = seen.probabilities[number]
+    answer = candidates.name(number, int(probabilities.argmax()))
+    return Sight(maps[truth].numpy(), float(probabilities[truth]), answer)
 
 
 def describe(novel: ImageSet, base_images: ImageSet | None, tasks: TaskConfig) -> str:
-    """The caption: what is shown and how the examples were picked."""
+    """The caption, which says what is shown and how the examples were picked."""
     base = "" if base_images is None else f"; base: {len(base_images)} images of {base_images.name}, by class weights"
     return (
-        "Maps: cosine of each location with the true class; red is high; one colour scale for the two maps of an "
-        "example. Above each map: the network's answer where it is wrong, and its probability of the true class. "
-        "Picked by rule, not by eye: margin = probability of the true class less the largest other one; both right: "
-        "the largest smaller margin; one better: it is right, the other wrong, the largest difference of margins; no "
-        "class twice in a row. "
+        "Maps: cosine of each location with the true class; red is high; the two maps of an example share one colour "
+        "scale. Above each map: the network's answer if it is wrong, and its probability of the true class. "
+        "Examples are picked by a rule, not by eye: the margin is the probability of the true class minus the largest "
+        "other one; both right: the largest smaller margin; one better: it is right and the other wrong, with the "
+        "largest difference of margins; no class occurs twice in a row of the figure. "
         f"Novel: {tasks.tasks * tasks.way * tasks.queries} queries of tasks 0 to {tasks.tasks - 1} (seed {tasks.seed}, "
         f"{tasks.way}-way {tasks.shot}-shot) of {novel.name}, by prototypes{base}."
     )
 
 
 def _check_networks(pooling: BaseNetwork, dense: BaseNetwork, base_images: ImageSet | None) -> None:
-    """One network of each kind, and base images of the classes that both were trained on."""
+    """Refuse two networks of the same kind, and base images of other classes than those they were trained on."""
     kinds = pooling.pooling, dense.pooling
     if kinds[0] not in ("gap", "gmp") or kinds[1] != "dense":
         raise ConfigError(
             f"Figure 3 compares a network trained with gap or gmp and one trained with dense, in this order; "
-            f"these were trained with {kinds[0]} and {kinds[1]}: give others"
+            f"these were trained with {kinds[0]} and {kinds[1]}: choose others"
         )
     if base_images is None:
         return

@@ -1,4 +1,4 @@
-"""The images that Figure 3's examples are picked from, as each network sees them."""
+"""The images from which the examples of Figure 3 are picked, as each network sees them."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ Margins = Float[Tensor, " candidate"]
 
 @dataclass(frozen=True)
 class Candidates:
-    """Images to pick examples from; each is to be told apart within one of several sets of classes."""
+    """Images to pick examples from; each is classified among the classes of its task."""
 
     image_set: ImageSet
     images: Int[Tensor, " candidate"]
@@ -29,7 +29,7 @@ class Candidates:
 
     @classmethod
     def novel(cls, image_set: ImageSet, tasks: Tasks) -> "Candidates":
-        """The queries of tasks, each within its task."""
+        """The queries of tasks, each classified among the classes of its task."""
         count, way, queries = tasks.query.shape
         task = torch.arange(count).repeat_interleave(way * queries)
         truth = torch.arange(way).repeat_interleave(queries).repeat(count)
@@ -37,13 +37,13 @@ class Candidates:
 
     @classmethod
     def base(cls, image_set: ImageSet) -> "Candidates":
-        """All images of base classes, each among all base classes."""
+        """All images of base classes, as one task with all base classes."""
         images = torch.arange(len(image_set))
         every_class = torch.arange(len(image_set.class_names))[None]
         return cls(image_set, images, every_class, torch.zeros_like(images), image_set.labels)
 
     def name(self, candidate: int, column: int) -> str:
-        """The class that a column of a candidate's task stands for."""
+        """The name of the class in this column of a candidate's task."""
         return self.image_set.class_names[int(self.classes[self.task[candidate], column])]
 
 
@@ -54,11 +54,11 @@ class Seen:
     base: BaseNetwork
     phi: Float[Tensor, "candidate location dim"]
     vectors: Float[Tensor, "task way dim"]
-    """Prototypes of a task's classes, or the weights of the base classes."""
+    """The prototypes of each task's classes, or the weights of the base classes."""
     probabilities: Float[Tensor, "candidate way"]
 
     def margins(self, truth: Int[Tensor, " candidate"]) -> Margins:
-        """The probability of the true class less the largest other one."""
+        """The probability of the true class minus the largest other one."""
         others = self.probabilities.scatter(1, truth[:, None], -torch.inf)
         return self.probabilities.gather(1, truth[:, None])[:, 0] - others.amax(1)
 
@@ -73,11 +73,11 @@ def seen_by(base: BaseNetwork, candidates: Candidates, tasks: Tasks | None, prog
     else:
         pooled = classify.vectors(support).flatten(0, 2)
         vectors = prototypes(pooled, torch.arange(len(pooled)), support.shape[2]).view(*support.shape[:2], -1)
-    given = [
+    parts = [
         probabilities(scaled_cosine(pool(part, classify.query_pooling), vectors[task], base.tau))
         for task, part in enumerate(phi.split(torch.bincount(candidates.task).tolist()))
     ]
-    return Seen(base, phi, vectors, torch.cat(given))
+    return Seen(base, phi, vectors, torch.cat(parts))
 
 
 def _embed_used(

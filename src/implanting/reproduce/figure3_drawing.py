@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ROW_LABEL = 0.3
-"""Inches left of the first example."""
+"""Inches for the label at the left of a row."""
 
 RIGHT, WRONG = "\N{CHECK MARK}", "\N{BALLOT X}"
 
@@ -43,14 +43,14 @@ def _panels(example: Example, limits: Limits) -> list[Panel]:
 
 
 def caption(network: str, sight: Sight, example: Example) -> tuple[str, str]:
-    """The network and how it fared."""
+    """The network's name, its answer if that is wrong, and its probability of the true class."""
     if sight.answer == example.name:
         return network, f"{RIGHT} {percent(sight.probability)}"
     return f"{network} {WRONG} {sight.answer}", percent(sight.probability)
 
 
 def draw(found: Figure3) -> "Figure":
-    """All rows, from the top, and the caption below."""
+    """Draw all rows from top to bottom, and the caption below them."""
     from matplotlib.figure import Figure  # slow to import, and needed here only
 
     drawn = {name: [_prepared(one) for one in examples] for name, examples in found.rows.items()}
@@ -77,11 +77,11 @@ def draw(found: Figure3) -> "Figure":
 
 
 def _prepared(example: Example) -> tuple[list[Panel], Limits]:
-    """Panels on the one colour scale of the example's two maps."""
+    """The panels of an example, whose two maps share one colour scale."""
     limits = Limits.of(np.stack([example.pooling.map, example.dense.map]))
     return _panels(example, limits), limits
 
 
 def write_figure3(found: Figure3, path: Path) -> None:
-    """Write the figure as png, jpg, pdf, svg or webp, by the ending of the path."""
+    """Write the figure as png, jpg, pdf, svg or webp, according to the extension of the path."""
     save_figure(draw(found), path)

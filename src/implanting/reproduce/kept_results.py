@@ -1,7 +1,8 @@
-"""Results that are kept as soon as they are there, so that an interrupted run goes on where it was.
+"""Results that are written as soon as they are computed, so that an interrupted run can continue.
 
-A result's file has a name made from all that the result depends on: the base network, the images, the tasks, the way to
-test and the source of this code. So nothing stale can be taken up, and another table finds what this one computed.
+The name of a result's file is a hash of everything that the result depends on: the base network, the images, the tasks,
+the way to test and the source of this code. So no stale result can be used, and another table finds what this one
+computed.
 """
 
 import dataclasses
@@ -20,7 +21,7 @@ from implanting.fewshot import Result
 from implanting.runtime import from_rank_zero, rank, write_atomically
 
 PACKAGE = Path(__file__).parents[1]
-"""The folder of all our source files."""
+"""The folder with all our source files."""
 
 
 @cache
@@ -40,16 +41,16 @@ class KeptResults:
         self.folder = folder
 
     def file_of(self, **depends_on: Any) -> Path:
-        """Where the result that depends on all this is kept."""
+        """The file of the result that depends on all of this."""
         text = json.dumps({"code": fingerprint_of_source(PACKAGE), **depends_on}, sort_keys=True)
         return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.npz"
 
     def read(self, file: Path) -> Result | None:
-        """A result, if it is there; only the host of rank 0 need have it."""
+        """The result in a file, or None if there is none; only the host of rank 0 needs the file."""
         return from_rank_zero(_read_result(file) if rank() == 0 and file.exists() else None)
 
     def write(self, file: Path, result: Result) -> None:
-        """Keep a result."""
+        """Write a result; only rank 0 does."""
         if rank() != 0:
             return
         self.folder.mkdir(exist_ok=True)
@@ -60,7 +61,7 @@ class KeptResults:
 
 
 def _read_result(file: Path) -> Result | None:
-    """The result of a file; one that a failing disk has spoilt counts as none and is computed again."""
+    """The result in a file; None if it is damaged, so that it is computed again."""
     try:
         with np.load(io.BytesIO(file.read_bytes()), allow_pickle=False) as content:
             described = json.loads(str(content["described"]))

@@ -1,6 +1,6 @@
 """The five tables of the paper, row by row: accuracy in per cent with its 95 % interval.
 
-Where the paper leaves a pooling open, it follows from figures that stand in two tables: the dense rows of Table 1 are
+Where the paper does not name a pooling, it follows from figures that occur in two tables: the dense rows of Table 1 are
 tested with GMP supports and queries, because 79.01 is that cell of Table 2.
 """
 
@@ -25,10 +25,10 @@ from implanting.reproduce.settings import (
 from implanting.reproduce.tables import Cell, PrintedAccuracy, Row, Table
 
 IMPLANT_TASKS = 5_000
-"""Tasks of a cell with implants, at most; other cells of the paper have 10,000."""
+"""Largest number of tasks of a cell with implants, as in the paper; its other cells have 10,000."""
 
 Printed = tuple[float, float] | tuple[float]
-"""A mean, and its interval where it is given."""
+"""A mean, and its interval if the paper gives one."""
 
 BY_SHOT = ("1-shot", "5-shot", "10-shot")
 POOLINGS: Mapping[str, tuple[SupportPooling, QueryPooling]] = {
@@ -57,7 +57,7 @@ def _by_shot(
 
 
 def _by_pooling(stage1: Stage1, classes: Classes, *figures: Printed) -> Row:
-    """A row of Table 2: one base network on some classes, its test pooling in every combination."""
+    """A row of Table 2: one base network on some classes, tested with every combination of poolings."""
     cells = {}
     for place, (column, (support, query)) in enumerate(POOLINGS.items()):
         figure = PrintedAccuracy(*figures[place]) if figures else None
@@ -111,7 +111,7 @@ TABLE_2 = Table(
         _by_pooling(RESNET_GMP, "novel"),
         _by_pooling(RESNET_GMP, "both"),
     ),
-    "GMP at stage 1: the paper says that it is like GAP and gives no figures. It quotes 59.35 for both classes as the "
+    "GMP at stage 1: the paper says that it is like GAP but gives no figures. It quotes 59.35 for both classes as the "
     "best result of Gidaris & Komodakis.",
 )
 

@@ -1,4 +1,4 @@
-"""The tests behind a table's cells: what all base networks are tested on, and the results as they come."""
+"""The tests behind the cells of a table: the tasks that all base networks share, and the results one by one."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence
@@ -17,19 +17,19 @@ from implanting.runtime import Progress, silent
 
 @dataclass(frozen=True)
 class Trials:
-    """What all base networks are tested on: the same images and the same tasks."""
+    """The images and the tasks on which all base networks are tested."""
 
     images: TaskImages
     config: TaskConfig
-    """The tasks, but for the number of shots, which each cell has."""
+    """The settings of the tasks, except the number of shots, which is the cell's."""
 
     def trial_of(self, setting: Setting) -> Trial:
-        """A cell's approach and tasks: with implants, at most as many as the paper's."""
+        """A cell's approach and tasks; with implants at most as many tasks as in the paper."""
         tasks = min(self.config.tasks, IMPLANT_TASKS) if setting.implants else self.config.tasks
         return Trial(setting.approach, dataclasses.replace(self.config, shot=setting.shot, tasks=tasks))
 
     def draw(self, settings: Sequence[Setting]) -> None:
-        """All tasks now rather than when they are needed, to learn at once where there are too few images."""
+        """Draw all tasks before anything slow is done, so that too few images are reported at once."""
         for setting in settings:
             self.images.draw(self.trial_of(setting))
 
@@ -44,7 +44,7 @@ def run_tests(
     cache: Path | None = None,
     progress: Progress = silent,
 ) -> Iterator[tuple[Setting, Result]]:
-    """The result of each setting of a base network: those kept first, then the others as they are computed."""
+    """The result of each setting of a base network: first those on file, then the others as they are computed."""
     missing: dict[Trial, list[Setting]] = {}
     files = {setting: file_of(base, setting, trials, kept, half) for setting in settings}
     for setting, file in files.items():
@@ -59,9 +59,9 @@ def run_tests(
 
 
 def file_of(base: BaseNetwork, setting: Setting, trials: Trials, kept: KeptResults, half: bool) -> Path:
-    """Where the result of a test is kept, by all that it depends on."""
+    """The file of a test's result, named after everything that the result depends on."""
     test = dataclasses.asdict(setting)
-    test.pop("stage1")  # the base's fingerprint says more
+    test.pop("stage1")  # covered by the fingerprint of the base
     return kept.file_of(
         base=base.fingerprint,
         images=[image_set.fingerprint for image_set in trials.images.tested(setting.classes)],

@@ -1,4 +1,4 @@
-"""What a cell of a table is: which base network, trained how, tested how."""
+"""The setting of a cell: which base network, how it was trained, how it is tested."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -15,7 +15,7 @@ SHORT = {"gap": "GAP", "gmp": "GMP", "dense": "DC", "resnet12": "ResNet-12", "c1
 
 @dataclass(frozen=True)
 class Stage1:
-    """A base network: its architecture and what was classified when it was trained."""
+    """A base network: its architecture, and the pooling with which it was trained."""
 
     network: NetworkName
     pooling: QueryPooling
@@ -27,7 +27,7 @@ class Stage1:
 
 @dataclass(frozen=True)
 class Setting:
-    """A base network and a way to test it; settings that are equal are the same experiment, in whatever table."""
+    """A base network and a way to test it; equal settings are the same experiment, even in different tables."""
 
     stage1: Stage1
     shot: int
@@ -43,7 +43,7 @@ class Setting:
 
     @property
     def approach(self) -> Approach:
-        """How tasks of so many shots are answered."""
+        """How tasks with this number of shots are answered."""
         return Approach(self.inference, self.implants, self.classes).reduced_to(self.shot)
 
     @property
@@ -53,7 +53,7 @@ class Setting:
 
     @property
     def method(self) -> str:
-        """The experiment in words, but for its shots and classes."""
+        """The experiment in words, without its shots and classes."""
         if self.implants is None:
             return f"{self.stage1} ({self.poolings})"
         adapt = self.implants
@@ -62,7 +62,7 @@ class Setting:
 
 
 def paper_implants(support: SupportPooling = "gap", query: QueryPooling = "gap") -> ImplantConfig:
-    """The paper's stage 2; its learning rate and weight decay are not in the paper and are ours."""
+    """The paper's stage 2; the learning rate and weight decay are ours, since the paper does not give them."""
     return ImplantConfig(
         implant_channels=16,
         implant_epochs=50,

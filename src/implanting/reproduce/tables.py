@@ -14,7 +14,7 @@ DataName = Literal["miniImageNet", "FC100"]
 
 @dataclass(frozen=True)
 class PrintedAccuracy:
-    """An accuracy as the paper prints it, in per cent; not every interval was reported."""
+    """An accuracy as the paper prints it, in per cent, sometimes without an interval."""
 
     mean: float
     interval: float | None = None
@@ -28,9 +28,9 @@ class Cell:
     """One number of a table."""
 
     setting: Setting | None = None
-    """The experiment; None for what is only reported from the literature."""
+    """The experiment; None for figures that the paper quotes from the literature."""
     figure: PrintedAccuracy | None = None
-    """The paper's figure; None where it gives none."""
+    """The paper's figure; None if it gives none."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Table:
 
     @property
     def name(self) -> str:
-        """As on the command line."""
+        """The name on the command line."""
         return f"table{self.number}"
 
     def cells(self) -> Iterator[Cell]:
@@ -63,7 +63,7 @@ class Table:
         return (cell for row in self.rows for cell in row.cells.values())
 
     def settings(self) -> dict[Stage1, list[Setting]]:
-        """The experiments behind the cells, each once, by the base network they need."""
+        """The experiments behind the cells, without repetition, by the base network they need."""
         found: dict[Stage1, dict[Setting, None]] = {}
         for cell in self.cells():
             if cell.setting is not None:
@@ -75,11 +75,13 @@ class Table:
         return {cell.setting: cell.figure for cell in self.cells() if cell.setting and cell.figure}
 
     def with_shots(self, shots: Sequence[int]) -> "Table":
-        """Only the cells with these numbers of shots."""
+        """The table reduced to these numbers of shots."""
         there = sorted({setting.shot for settings in self.settings().values() for setting in settings})
         if unknown := sorted(set(shots) - set(there)):
             known = " or ".join(str(shot) for shot in there)
-            raise ConfigError(f"`shot` {unknown[0]}: the tasks of {self.name} have {known} shots: choose among these")
+            raise ConfigError(
+                f"`shot` is {unknown[0]}; the tasks of {self.name} have {known} shots: choose among these"
+            )
         left_out = {f"{shot}-shot" for shot in there if shot not in shots}
         columns = tuple(column for column in self.columns if column not in left_out)
         rows = [
@@ -89,7 +91,7 @@ class Table:
         return dataclasses.replace(self, columns=columns, rows=tuple(row for row in rows if row.cells))
 
     def with_ours(self, adapt: ImplantConfig) -> "Table":
-        """With a row of ours below the paper's implants where these settings are not the paper's."""
+        """The table with a row of ours below the paper's implants, if these settings differ from the paper's."""
         paper = paper_implants()
         if adapt == paper:
             return self
@@ -112,5 +114,5 @@ class Table:
 
 
 def implants_of(row: Row) -> ImplantConfig | None:
-    """The implants of a row's cells, if they have any."""
+    """The settings of a row's implants, if it has implants."""
     return next((cell.setting.implants for cell in row.cells.values() if cell.setting), None)

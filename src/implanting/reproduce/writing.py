@@ -1,4 +1,4 @@
-"""A table with its results as text, as Markdown and as rows of a JSON document."""
+"""A table with its results, as text, as Markdown and as rows of a JSON document."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,12 +12,11 @@ CLAIM_COLUMNS = ("claim", "paired difference", "paper", "verdict")
 
 
 def _row_title(row: Row) -> str:
-    """A row's name, and where it comes from if that is not the paper's own work."""
     return {"paper": row.title, "literature": f"{row.title}, as reported", "ours": f"ours: {row.title}"}[row.source]
 
 
 def _cell_lines(cell: Cell, results: Mapping[Setting, Result], mark: str) -> list[str]:
-    """What is measured; then the paper's figure and the difference."""
+    """The measured accuracy, then the paper's figure and the difference."""
     if cell.setting is None:
         return [str(cell.figure or "")]
     result = results[cell.setting]
@@ -27,12 +26,12 @@ def _cell_lines(cell: Cell, results: Mapping[Setting, Result], mark: str) -> lis
 
 
 def difference(cell: Cell, result: Result) -> float | None:
-    """What is measured less what the paper prints, in per cent."""
+    """The measured accuracy minus the paper's, in per cent."""
     return None if cell.figure is None else 100 * result.mean - cell.figure.mean
 
 
 def table_rows(table: Table, results: Mapping[Setting, Result], mark: str, line_break: str) -> list[list[str]]:
-    """The texts of a table, row by row."""
+    """The texts of a table's cells, row by row."""
     return [
         [
             _row_title(row),
@@ -43,7 +42,7 @@ def table_rows(table: Table, results: Mapping[Setting, Result], mark: str, line_
 
 
 def claim_rows(decisions: Sequence[Decision], mark: str) -> list[list[str]]:
-    """A line a claim, and below it one for each of its comparisons."""
+    """One line per claim, and below it one per comparison."""
     rows = []
     for decision in decisions:
         rows.append([f"{decision.claim.number}. {decision.claim.text}", "", "", decision.verdict.value])
@@ -61,7 +60,7 @@ def _markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> st
 def markdown(
     table: Table, results: Mapping[Setting, Result], decisions: Sequence[Decision], notes: Sequence[str], mark: str
 ) -> str:
-    """The whole report."""
+    """The whole report as Markdown."""
     cells = _markdown_table(["", *table.columns], table_rows(table, results, mark, "<br>"))
     claims = _markdown_table(CLAIM_COLUMNS, claim_rows(decisions, mark))
     parts = [f"# Table {table.number}: {table.title}\n", cells, "".join(f"- {note}\n" for note in notes)]
@@ -69,7 +68,7 @@ def markdown(
 
 
 def result_rows(table: Table, results: Mapping[Setting, Result]) -> list[dict[str, Any]]:
-    """A row of JSON for each cell, those from the literature too; accuracies are fractions."""
+    """One row of JSON per cell, including those from the literature; accuracies are fractions."""
     return [_json_cell(row, column, cell, results) for row in table.rows for column, cell in row.cells.items()]
 
 
@@ -87,7 +86,7 @@ def _json_cell(row: Row, column: str, cell: Cell, results: Mapping[Setting, Resu
 
 
 def json_claims(decisions: Sequence[Decision]) -> list[dict[str, Any]]:
-    """A document for each claim."""
+    """One JSON document per claim."""
     return [
         {
             "claim": decision.claim.number,

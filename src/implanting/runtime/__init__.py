@@ -22,7 +22,9 @@ from implanting.runtime.checkpoint import (
     write_atomically,
     write_checkpoint,
 )
+from implanting.runtime.machine import check_cores, check_memory, free_memory
 from implanting.runtime.processes import from_rank_zero, group, process_group, share, synchronise, total, wait_for_all
+from implanting.runtime.reading import open_file
 from implanting.runtime.work import (
     Progress,
     Stream,
@@ -44,10 +46,13 @@ __all__ = [
     "Shape",
     "Stream",
     "allocate",
+    "check_cores",
     "check_destination",
+    "check_memory",
     "choose_device",
     "common_arrays",
     "falls_to_this_process",
+    "free_memory",
     "from_rank_zero",
     "generator_of",
     "group",
@@ -55,6 +60,7 @@ __all__ = [
     "kept_arrays",
     "kind_of",
     "on_one_machine",
+    "open_file",
     "open_files",
     "part",
     "prefixed",

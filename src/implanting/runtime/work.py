@@ -19,6 +19,7 @@ import torch
 from torch import Generator
 
 from implanting.errors import ConfigError
+from implanting.runtime.machine import check_cores
 
 T = TypeVar("T")
 Part = TypeVar("Part")
@@ -77,7 +78,8 @@ def restarted() -> bool:
 
 
 def set_threads(threads: int | None) -> None:
-    """Compute with this many threads on the CPU, or as many as PyTorch finds."""
+    """Compute with this many threads on the CPU, or as many as PyTorch finds; more than make sense are refused."""
+    check_cores("threads", threads)
     if threads is not None:
         torch.set_num_threads(threads)
 

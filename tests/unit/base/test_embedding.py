@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from implanting.base import embedding
-from implanting.networks import EfficientNetLite0, ModuleNetwork
+from implanting.networks import EfficientNetLite, ModuleNetwork
 from implanting.networks.resnet12 import c128f, resnet12
 from rounding import assert_near
 from toys import noise, toy_base
@@ -53,11 +53,11 @@ def test_large_images_go_through_in_smaller_batches():
     assert lengths(resnet12(64), 76, 8, 8) == [32, 32, 12]
     assert lengths(resnet12(64), 15, 84, 84) == [11, 4]
     assert lengths(resnet12(64), 2, 2000, 1000) == [1, 1]
-    assert lengths(EfficientNetLite0(), 6, 224, 224) == [4, 2]
+    assert lengths(EfficientNetLite(), 6, 224, 224) == [4, 2]
 
 
 @torch.inference_mode()
-@pytest.mark.parametrize("network", [resnet12(8), c128f(8), EfficientNetLite0()])
+@pytest.mark.parametrize("network", [resnet12(8), c128f(8), EfficientNetLite()])
 def test_the_largest_map_is_as_large_as_networks_say(network):
     largest = ModuleNetwork(network, (64, 96)).numbers_per_pixel
     assert network.numbers_per_pixel == largest

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from implanting.bench.open_set import KNOWN, QUERIES, STRANGE, Answers, compare
+from implanting.bench.open_set import FROM_UNKNOWN, KNOWN, QUERIES, Answers, compare
 from toys import coloured
 
 
@@ -14,8 +14,8 @@ def share_in_order(known, strange) -> float:
 
 def test_figures_are_counts():
     generator = torch.Generator().manual_seed(0)
-    scores = torch.randn(len(STRANGE), generator=generator).numpy() + STRANGE
-    raw = torch.randn(len(STRANGE), KNOWN, generator=generator).softmax(1)
+    scores = torch.randn(len(FROM_UNKNOWN), generator=generator).numpy() + FROM_UNKNOWN
+    raw = torch.randn(len(FROM_UNKNOWN), KNOWN, generator=generator).softmax(1)
     figures = Answers(scores, scores > 0.5, raw, raw).figures()
     half = KNOWN * QUERIES
     assert figures["score"] == pytest.approx(share_in_order(scores[:half], scores[half:]))

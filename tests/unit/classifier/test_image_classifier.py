@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from implanting.classifier.estimator import FewShotClassifier
 from implanting.errors import ConfigError, DataError, ImageError, ImplantingError
+from implanting.images import Failure, load, many
 from rounding import assert_near
 from toy_classifier import ASKED, IMAGES, NAMES, NUMBERS, all_classes, fitted, state
 from toys import noise
@@ -165,3 +166,20 @@ def test_a_pickle_and_a_copy_answer_alike(new):
         assert state(again) == state(classifier)
         assert np.array_equal(again.predict_proba(IMAGES), classifier.predict_proba(IMAGES))
     assert copy.deepcopy(classifier).base_ is classifier.base_  # frozen, so shared
+
+
+def test_answers_come_before_the_last_image_is_decoded(base, monkeypatch):
+    classifier, decoded = fitted(FewShotClassifier(base, implants=False)), []
+
+    def note(source, size):
+        decoded.append(source)
+        return load(source, size)
+
+    monkeypatch.setattr(many, "load", note)
+    images = [*IMAGES, b"no image"] * 12
+    answers = classifier.answer_each(images)
+    first = next(answers)
+    assert len(decoded) < len(images)
+    rest = list(answers)
+    assert [isinstance(each, Failure) for each in [first, *rest]] == [isinstance(image, bytes) for image in images]
+    assert [each.index for each in rest if isinstance(each, Failure)] == [25 * turn + 24 for turn in range(12)]

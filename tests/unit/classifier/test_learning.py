@@ -72,7 +72,7 @@ def test_with_implants_it_is_evaluation_with_one_task(base):
     expected = method.fitting.fit_implants(method.supports(tasks), method.generators(tasks))
     order = LABELS.argsort(stable=True)  # evaluation has supports class by class; sums round by their order
     assert torch.equal(SHADES.labels[tasks.support.flatten()], LABELS[order])
-    queries = expected.probabilities(*activations.of(tasks.query.flatten(1)))[0]
+    queries = expected.probabilities(*activations.gather(tasks.query.flatten(1)))[0]
     found = answers(uncalibrated(learned), SHADES.images[tasks.query.flatten()])
     assert (found - queries).abs().max() < 1e-3  # training enlarges rounding; an epoch more or less is 5e-3
     assert torch.equal(found.argmax(1), queries.argmax(1))

@@ -37,7 +37,7 @@ def test_pool(pooling, expected):
 
 def test_an_unknown_pooling_is_refused():
     unchecked = inspect.unwrap(pool)  # as it runs for users: without the checks of annotations
-    with pytest.raises(ConfigError, match="pooling is mean; it must be one of dense, gap, gmp, flatten"):
+    with pytest.raises(ConfigError, match="`pooling` is mean; it must be one of dense, gap, gmp, flatten"):
         unchecked(PHI, "mean")
 
 

@@ -53,3 +53,11 @@ def test_links_are_followed_but_not_in_circles(trees, tmp_path):
     assert [str(path.relative_to(trees / "oak")) for path in classes["oak"]] == [
         "a.png", "b.JPG", "birches/d.png", "more/c.png", "z.png",
     ]  # fmt: skip
+
+
+def test_a_class_of_dots_alone_is_refused_with_the_reason(tmp_path):
+    for name in ("oak", "..."):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "1.png").write_bytes(b"")
+    with pytest.raises(DataError, match=r"\.\.\. has a name of dots alone, .*hidden"):
+        list_class_folders(tmp_path)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from implanting.errors import ImageError
+from implanting.errors import DataWarning, ImageError
 from implanting.images import decode
 
 RED, WHITE = (255, 0, 0), (255, 255, 255)
@@ -82,6 +82,15 @@ def test_sixteen_bits_of_either_order(dtype, kind):
     assert levels_of(decode(as_bytes(Image.fromarray(levels.astype(dtype)), kind))) == [0, 1, 128, 255]
 
 
+@pytest.mark.parametrize("kind", ["PNG", "TIFF"])
+@pytest.mark.parametrize(("white", "bits"), [(200, 8), (1023, 10), (4000, 12), (16383, 14)])
+def test_fewer_bits_in_sixteen_are_not_read_nearly_black(kind, white, bits):
+    levels = np.array([[0, white // 2, white]], np.uint16)
+    with pytest.warns(DataWarning, match=f"no pixel above {2**bits - 1}: it is read as one of {bits} bits"):
+        decoded = decode(as_bytes(Image.fromarray(levels), kind))
+    assert decoded.getpixel((2, 0))[0] == round(255 * white / (2**bits - 1))
+
+
 @pytest.mark.parametrize(
     ("levels", "expected"),
     [
@@ -103,6 +112,7 @@ def test_floating_point_is_scaled_by_its_range(levels, expected):
     [
         ([0, 1, 100, 255], [0, 1, 100, 255]),
         ([0, 257, 32896, 65535], [0, 1, 128, 255]),
+        ([0, 0, 2048, 4095], [0, 0, 128, 255]),
         ([0, 0, 0, 2**31 - 1], [0, 0, 0, 255]),
     ],
 )

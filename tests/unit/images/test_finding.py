@@ -1,7 +1,9 @@
 """What a command line may name: files, folders, patterns, paths on standard input."""
 
+import glob
 import io
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -19,6 +21,9 @@ NAMES = (
     "in/.hidden.png",
     "strange",
 )
+
+
+SUFFIXES = (".JPG", ".png", ".webp")
 
 
 @pytest.fixture
@@ -83,3 +88,25 @@ def test_nothing_found_is_told(folder, monkeypatch, inputs, said):
 
 def test_a_missing_file_among_others_is_left_to_be_reported(folder):
     assert [str(path) for path in find_images(["a.JPG", "gone.jpg"], skip_bad=True)] == ["a.JPG", "gone.jpg"]
+
+
+def test_links_that_lead_in_a_circle_end(folder):
+    """Each folder is entered once; `glob` would follow such links through every order of them."""
+    for number in range(12):
+        (folder / "in" / str(number)).mkdir()
+    for number in range(12):
+        for other in range(12):
+            (folder / "in" / str(number) / f"to{other}").symlink_to(folder / "in" / str(other))
+    (folder / "in" / "up").symlink_to("..")
+    (folder / "in" / "0" / "g.png").write_bytes(b"")
+    for pattern in ("in/**/*.png", "in", "in/**"):
+        found = {path.name for path in find_images([pattern])}
+        assert found >= {"f.png", "g.png"}
+    assert [path.name for path in find_images(["in/**/g.png"])] == ["g.png"]
+
+
+def test_patterns_are_those_of_glob(folder):
+    for pattern in ("in/**/*", "**", "i?/*.webp", "in/.h*", "*/*/*.png", "in/**/deeper/*", "./*.png", "**/**/*.png"):
+        matched = glob.glob(pattern, recursive=True)  # noqa: PTH207 (the twin)
+        expected = {Path(name) for name in matched if Path(name).suffix in SUFFIXES}
+        assert {path for path in find_images([pattern]) if path.match(pattern) or "**" in pattern} == expected, pattern

@@ -98,13 +98,14 @@ def test_stopping_early_ends_the_threads(paths):
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("implanting-decode")]
 
 
-def test_progress_is_told_of_the_batches(paths):
+def test_progress_counts_images(paths):
     told = []
 
     def progress(items, description, total):
-        told.append((description, total))
-        return items
+        for number, item in enumerate(items):
+            told.append((description, number + 1, total))
+            yield item
 
     batches = list(decode_batches(paths, 8, 4, progress=progress, doing="looking"))
     assert [len(batch.images) for batch in batches] == [4, 4, 3]
-    assert told == [("looking", 3)]
+    assert told == [("looking", number, 11) for number in range(1, 12)]

@@ -163,7 +163,7 @@ def test_a_full_disk_is_told_before_anything_is_computed(half, tmp_path, monkeyp
 def test_of_gathers_the_images_asked_for(half):
     activations = compute_activations(BASE, IMAGES, half=half)
     images = torch.tensor([[7, 0, 7], [2, 9, 1]])
-    maps, phi = activations.of(images)
+    maps, phi = activations.gather(images)
     for gathered, cached in zip([*maps, phi], [*activations.base_maps, activations.phi], strict=True):
         assert gathered.dtype == torch.float32
         assert gathered.shape == (2, 3, *cached.shape[1:])
@@ -175,7 +175,7 @@ def test_of_gathers_the_images_asked_for(half):
 def test_what_is_gathered_may_be_changed():
     activations = compute_activations(BASE, IMAGES)
     before = activations.phi.clone()
-    activations.of(torch.arange(10))[1].zero_()
+    activations.gather(torch.arange(10))[1].zero_()
     assert torch.equal(activations.phi, before)
 
 
@@ -219,5 +219,5 @@ def of_one_map_less(cache: Path) -> None:
 def test_a_damaged_cache_is_refused(damage, tmp_path):
     compute_activations(BASE, IMAGES, cache=tmp_path)
     damage(tmp_path)
-    with pytest.raises(DataError, match=rf"{tmp_path} is damaged .*made anew"):
+    with pytest.raises(DataError, match=rf"{tmp_path} is damaged .*computed again"):
         compute_activations(BASE, IMAGES, cache=tmp_path)

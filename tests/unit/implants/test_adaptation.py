@@ -165,7 +165,7 @@ def test_the_base_stays_bitwise_as_it_was(name):
         [part.clone() for part in cached],
     )
     images = torch.arange(12)
-    maps, phi = activations.of(images[None])
+    maps, phi = activations.gather(images[None])
     given = [part.clone() for part in (*maps, phi)]
     adapt(Supports(maps, phi, image_set.labels[images], activations.sizes), base.tail, CONFIG, generators(0))
     assert same(base.network.state_dict(), before[0])
@@ -306,7 +306,7 @@ def test_a_thousand_ways_fit_in_memory():
 
 def test_one_support_a_class_cannot_train_implants():
     base, images = toy_base(size=32), coloured(classes=3, per_class=1, size=32)
-    maps, phi = compute_activations(base, images).of(torch.arange(3)[None])
+    maps, phi = compute_activations(base, images).gather(torch.arange(3)[None])
     supports = Supports(maps, phi, torch.arange(3), ((4, 4),) * 3)
     with pytest.raises(DataError, match="two supports"):
         adapt(supports, base.tail, ImplantConfig(implant_channels=2), [seeded()])

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from implanting.implants import Implants
 from implanting.implants.stream import new_implants
-from implanting.networks import EfficientNetLite0, ImplantedLayer, Sizes, Tail
+from implanting.networks import EfficientNetLite, ImplantedLayer, Sizes, Tail
 from implanting.networks.resnet12 import c128f, resnet12
 from implanting.networks.tail import strided
 from toys import seeded
@@ -47,7 +47,7 @@ TAILS = {
     "resnet12": RESIDUAL,
     "no shortcut": without_shortcut(RESIDUAL),
     "c128f": c128f(4).tail,
-    "lite0's head": EfficientNetLite0().tail,
+    "lite0's head": EfficientNetLite().tail,
     "inverted block": LAST_BLOCK,
     "inverted blocks with a stride": STRIDED,
 }
@@ -144,7 +144,7 @@ def test_tasks_do_not_mix(tail):
         (resnet12(64).tail, 193_152),
         (without_shortcut(resnet12(64).tail), 189_024),
         (c128f(64).tail, 128 * 9 * 16 + 2 * 16),
-        (EfficientNetLite0().tail, 320 * 16 + 2 * 16),
+        (EfficientNetLite().tail, 320 * 16 + 2 * 16),
         (LAST_BLOCK, 16 * (192 + 9 * (1152 + 16) + (1152 + 16) + (320 + 16)) + 4 * 2 * 16),
     ],
     ids=list(TAILS)[:5],

@@ -9,7 +9,7 @@ LABELS = torch.tensor([1, 0, 2, 0, 1, 1])
 
 def test_some_images_of_some_tasks_come_with_all_their_views():
     supports = drawn(LABELS, views=3, tasks=3)
-    chosen = supports.some(torch.tensor([2, 0]), torch.tensor([[0, 5], [4, 0]]))
+    chosen = supports.select(torch.tensor([2, 0]), torch.tensor([[0, 5], [4, 0]]))
     assert chosen.labels.tolist() == [1, 1]
     assert torch.equal(chosen.phi[0], supports.phi[2, [0, 1, 2, 15, 16, 17]])
     assert torch.equal(chosen.base_maps[1][1], supports.base_maps[1][0, [12, 13, 14, 0, 1, 2]])

@@ -7,42 +7,75 @@ from skimage import data
 from torch import Tensor
 
 from implanting.base import load_base
-from implanting.base.files import IMAGENET_PREPROCESSING, imagenet_weights
-from implanting.errors import ImageTooSmall
+from implanting.base.imagenet import imagenet_weights
+from implanting.errors import ConfigError, ImageTooSmall
 from implanting.images import load
-from implanting.networks import EfficientNetLite0
-from implanting.networks.efficientnet import Convolution, rooted
+from implanting.networks import LITE0, LITE2
+from implanting.networks.efficientnet import Convolution, build_lite, renamed, rooted
 from toys import seeded, unsettle
 
 TABBY, TIGER_CAT, EGYPTIAN_CAT, ESPRESSO = 281, 282, 285, 967
 """Numbers of ImageNet's classes."""
 
 
+PUBLISHED_FACTS = {"efficientnet-lite0": (4_652_008, 7, 16), "efficientnet-lite2": (6_092_072, 9, 21)}
+"""Parameters with the classifier, side of the map, blocks."""
+
+
+@pytest.fixture(scope="module", params=PUBLISHED_FACTS)
+def base(request):
+    return load_base(request.param)
+
+
 @pytest.fixture(scope="module")
-def network():
-    return load_base("efficientnet-lite0").network
+def network(base):
+    return base.network
 
 
-def imagenet_probabilities(network: EfficientNetLite0, photo) -> Tensor:
-    """By the published classifier, which a base network leaves out."""
-    weights = imagenet_weights()
-    image = IMAGENET_PREPROCESSING.normalisation(torch.tensor(load(photo, 224))[None])
+def imagenet_probabilities(base, photo) -> Tensor:
+    size = min(base.preprocessing.image_size)
+    image = base.preprocessing.normalisation(torch.tensor(load(photo, size))[None])
     with torch.inference_mode():
-        return (network.published(image).mean((2, 3)) @ weights["_fc.weight"].T + weights["_fc.bias"]).softmax(1)[0]
+        return base.network.logits(base.network.published(image)).softmax(1)[0]
 
 
-def test_published_facts(network):
-    parameters = sum(parameter.numel() for parameter in network.parameters())
-    assert parameters + 1000 * 1280 + 1000 == 4_652_008
+def test_published_facts(base):
+    network, side = base.network, base.network.variant.image_size
+    parameters, locations, blocks = PUBLISHED_FACTS[base.name]
+    assert sum(parameter.numel() for parameter in network.parameters()) + 1000 * 1280 + 1000 == parameters
     assert network.dim == 1280
-    assert network.map_size(224, 224) == (7, 7)
-    assert len(network.blocks) == 16
+    assert network.map_size(side, side) == (locations, locations)
+    assert len(network.blocks) == blocks
 
 
-def test_a_cat_is_a_cat_and_an_espresso_an_espresso(network):
-    cats = imagenet_probabilities(network, data.cat())
+def test_channels_and_blocks_are_rounded_as_tensorflow_does():
+    # The first two figures are the published ones of Lite2; 0.9 of 24 channels are 21.6, nearest to 24, and 0.3 of them
+    # 7.2, of which 8 is the least that there may be.
+    assert [stage.channels for stage in LITE2.stages()] == [16, 24, 48, 88, 120, 208, 352]
+    assert [stage.blocks for stage in LITE2.stages()] == [1, 3, 3, 4, 4, 5, 1]
+    assert LITE0._replace(width=0.9).stages()[1].channels == 24
+    assert LITE0._replace(width=0.3).stages()[1].channels == 8
+    assert LITE0._replace(width=0.75).stages()[0].channels == 16  # 12 would be rounded to 16, not to 8
+    assert LITE0._replace(width=1.21).stages()[0].channels == 24  # 16 is less than nine tenths of 19.36
+
+
+def test_a_cat_is_a_cat_and_an_espresso_an_espresso(base):
+    cats = imagenet_probabilities(base, data.cat())
     assert cats[[TABBY, TIGER_CAT, EGYPTIAN_CAT]].sum() > 0.8
-    assert imagenet_probabilities(network, data.coffee())[ESPRESSO] > 0.9
+    assert imagenet_probabilities(base, data.coffee())[ESPRESSO] > 0.85
+
+
+def test_weights_of_another_variant_are_refused():
+    with pytest.raises(RuntimeError, match="state_dict"):
+        build_lite(renamed(imagenet_weights("efficientnet-lite0")), LITE2)
+
+
+def test_the_classifier_of_imagenet_is_no_part_of_what_is_saved(network):
+    assert network.class_weights.shape == (1000, 1280)
+    assert not any("class" in name for name in network.state_dict())
+    alone = build_lite(network.state_dict(), network.variant)
+    with pytest.raises(ConfigError, match="without the weights of ImageNet's classifier"):
+        alone.logits(torch.zeros(1, 1280, 2, 2))
 
 
 @torch.inference_mode()

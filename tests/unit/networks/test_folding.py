@@ -71,8 +71,9 @@ def test_a_folded_network_computes_the_same_without_batch_norm(config):
     assert not any(weight.requires_grad for weight in quick.parameters())
 
 
-def test_efficientnet_lite0_is_folded():
-    network = load_base("efficientnet-lite0").network
+@pytest.mark.parametrize("name", ["efficientnet-lite0", "efficientnet-lite2"])
+def test_efficientnet_lite_is_folded(name):
+    network = load_base(name).network
     quick = folded(network, (64, 64))
     assert norms(quick) == 0
     assert_computes(quick, network, drawn(64, 96))

@@ -46,9 +46,12 @@ def test_our_networks_compute_the_same(config, size):
         assert_same_maps(quick, network, count, size)
 
 
-@pytest.mark.parametrize("size", [(64, 64), (65, 97), (90, 33)])
-def test_efficientnet_lite0_computes_the_same(size):
-    network = folded(load_base("efficientnet-lite0").network, (64, 64))
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [*(("efficientnet-lite0", size) for size in [(64, 64), (65, 97), (90, 33)]), ("efficientnet-lite2", (33, 65))],
+)
+def test_efficientnet_lite_computes_the_same(name, size):
+    network = folded(load_base(name).network, (64, 64))
     quick = packed(network, (64, 64))
     assert not any(isinstance(layer, nn.ReLU6) for layer in quick.modules())
     for count in (1, 3):

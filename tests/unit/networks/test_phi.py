@@ -3,13 +3,13 @@ import torch
 from torch import nn
 
 from implanting.config import NetworkConfig
-from implanting.networks import EfficientNetLite0, Embedding, ModuleNetwork, build_network
+from implanting.networks import EfficientNetLite, Embedding, ModuleNetwork, build_network
 from toys import seeded
 
 NETWORKS = [
     build_network(NetworkConfig("resnet12", 2)),
     build_network(NetworkConfig("c128f", 2)),
-    EfficientNetLite0(),
+    EfficientNetLite(),
     ModuleNetwork(nn.Sequential(nn.Conv2d(3, 4, 3, 2, 1), nn.ReLU()), (32, 32)),
 ]
 

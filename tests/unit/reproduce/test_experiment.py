@@ -38,9 +38,9 @@ def test_the_papers_own_data():
 @pytest.mark.parametrize(
     ("table", "base", "novel", "split", "reason"),
     [
-        ("miniImageNet", images(FC100["train"]), images(FC100["test"]), "test", "of miniImageNet, and this is FC100"),
+        ("miniImageNet", images(FC100["train"]), images(FC100["test"]), "test", "on miniImageNet, and this is FC100"),
         ("FC100", images(["oak", "ash"]), images(["elm"]), "test", "this is folder train"),
-        ("FC100", images(FC100["train"][:5]), images(FC100["test"]), "test", "60 base classes, and here are 5"),
+        ("FC100", images(FC100["train"][:5]), images(FC100["test"]), "test", "60 base classes, and here there are 5"),
         ("FC100", images(FC100["train"]), images(FC100["test"], per_class=30), "test", "a class has 30"),
         ("FC100", images(FC100["train"]), images(FC100["val"]), "val", "its split val"),
     ],

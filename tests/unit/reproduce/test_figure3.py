@@ -120,7 +120,7 @@ def test_no_better_example_was_passed_over(found):
 
 
 def test_the_caption_tells_the_rule_and_where_examples_are_from(found):
-    assert "Picked by rule" in found.caption
+    assert "picked by a rule" in found.caption
     assert re.search(r"60 queries of tasks 0 to 3 \(seed 3, 3-way 2-shot\) of novels", found.caption)
     assert "20 images of colours" in found.caption
 

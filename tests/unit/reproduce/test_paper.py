@@ -71,7 +71,7 @@ def test_shots_are_columns():
 
 @pytest.mark.parametrize(("name", "shot"), [("table4", 3), ("table2", 1)])
 def test_shots_that_a_table_lacks_are_refused(name, shot):
-    with pytest.raises(ConfigError, match=f"`shot` {shot}: the tasks of {name}"):
+    with pytest.raises(ConfigError, match=f"`shot` is {shot}; the tasks of {name}"):
         TABLES[name].with_shots([shot])
 
 

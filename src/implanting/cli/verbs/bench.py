@@ -1,4 +1,4 @@
-"""`implanting bench`: speed and memory as ratios in one run."""
+"""`implanting bench`: speed and memory as ratios, measured in one run."""
 
 import dataclasses
 import time
@@ -24,7 +24,7 @@ SUBJECTS: dict[str, type[Subject]] = {
 
 USAGE = f"""usage: implanting bench {{{",".join(SUBJECTS)}}} [options]
 
-Speed and memory on this machine, as ratios: what is compared takes turns in one run, and the best turn counts.
+Speed and memory on this machine, as ratios: the contestants take turns in one run, and the best turn of each counts.
 `implanting bench SUBJECT --help` says what is compared."""
 
 
@@ -35,17 +35,17 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     subject, *rest = arguments
     if subject not in SUBJECTS:
-        raise ConfigError(f"'{subject}' is no subject of a bench; choose one of: {', '.join(SUBJECTS)}")
+        raise ConfigError(f"unknown subject '{subject}' of a bench: choose one of {', '.join(SUBJECTS)}")
     command = parse(SUBJECTS[subject], f"bench {subject}", rest)
     set_threads(command.run.threads)
     began = time.monotonic()
     rows, once = command()
-    tell(command, rows, once, time.monotonic() - began)
+    print_results(command, rows, once, time.monotonic() - began)
     return 0
 
 
-def tell(command: Subject, rows: list[dict[str, Any]], once: dict[str, Any], seconds: float) -> None:
-    """The tables, or the document."""
+def print_results(command: Subject, rows: list[dict[str, Any]], once: dict[str, Any], seconds: float) -> None:
+    """Print the tables, or the JSON document."""
     if command.json:
         print_json(dataclasses.asdict(command), seconds, rows, **once)
     else:

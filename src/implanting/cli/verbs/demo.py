@@ -1,4 +1,4 @@
-"""`implanting demo`: the whole method on real images that come with a dependency."""
+"""`implanting demo`: the whole method on real images, which come with scikit-learn."""
 
 import dataclasses
 import time
@@ -30,21 +30,21 @@ TRAINED: dict[Pooling, str] = {"gap": GAP, "dense": DENSE}
 
 @dataclass(frozen=True)
 class Demo:
-    """Train a small ResNet-12 on five handwritten digits, and tell five others apart from a few examples of each.
+    """Train a small ResNet-12 on five handwritten digits, and classify the five others from a few examples of each.
 
-    Once with global average pooling and once with dense classification; then with implants in the second network,
-    trained anew for each task. All are tested on the same tasks.
+    One network is trained with global average pooling and one with dense classification; the second is also tested with
+    implants, which are trained for each task. All are tested on the same tasks.
     """
 
     HELP_FROM: ClassVar[tuple[type, ...]] = (TaskConfig,)
 
     tasks: int = 300
-    """Few-shot tasks a cell of the table."""
+    """Few-shot tasks per cell of the table."""
     queries: int = 15
     seed: int = 0
     """Fixes initial weights, order, augmentation and tasks."""
     heat_map: Path = Path("demo-heat-map.png")
-    """Where the picture is written of where a digit looks like each of its three most probable classes."""
+    """File for a picture that shows where a digit resembles each of its three most probable classes."""
     json: bool = False
     """End with one JSON document on stdout."""
     run: RunConfig = field(default_factory=RunConfig)
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def train(config: PretrainConfig, base_images: ImageSet, run: RunConfig) -> BaseNetwork:
-    """Stage 1 with a display; nothing is saved."""
+    """Stage 1 with a progress display; nothing is saved."""
     with TrainingDisplay() as display:
         return pretrain(config, base_images, None, None, device=choose_device(run.device), observe=display)
 
@@ -85,7 +85,7 @@ def train(config: PretrainConfig, base_images: ImageSet, run: RunConfig) -> Base
 def _few_shot(
     command: Demo, base: BaseNetwork, images: TaskImages, shots: Sequence[int], implants: ImplantConfig | None = None
 ) -> dict[int, Result]:
-    """One method at some numbers of shots, on the same tasks as the others."""
+    """The results of one method per number of shots; all methods see the same tasks."""
     tasks = TaskConfig(queries=command.queries, tasks=command.tasks, seed=command.seed)
     approach = Approach(InferenceConfig(), implants)
     trials = [Trial(approach, dataclasses.replace(tasks, shot=shot)) for shot in shots]
@@ -93,19 +93,19 @@ def _few_shot(
 
 
 def _draw_heat_map(base: BaseNetwork, novel_images: ImageSet, command: Demo) -> None:
-    """A classifier of all novel digits, five examples of each, and where it looks in another digit."""
+    """Fit a classifier to five examples of each novel digit, and explain its answer for another digit."""
     indices = novel_images.indices_by_class()
     support = torch.cat([images[:HEAT_MAP_SHOT] for images in indices])
     labels = [novel_images.class_names[label] for label in novel_images.labels[support].tolist()]
     classifier = ImageClassifier(base, random_state=command.seed, device=command.run.device)
     classifier.fit(novel_images.images[support].numpy(), labels)
-    digit = novel_images.images[indices[-1][HEAT_MAP_SHOT]].numpy()  # the first that is no example
+    digit = novel_images.images[indices[-1][HEAT_MAP_SHOT]].numpy()  # the first that is not an example
     classifier.explain(digit, top=3, finer=2).save(command.heat_map)
     say(f"where a {novel_images.class_names[-1]} looks like three digits: {command.heat_map}")
 
 
 def show(command: Demo, results: dict[str, dict[int, Result]], seconds: float) -> None:
-    """The table, with paired gains."""
+    """Print the table, with paired gains."""
     gains = {"gain of DC over GAP, paired": (DENSE, GAP), "gain of implants over DC, paired": (IMPLANTS, DENSE)}
     print_table(
         "5-way classification of novel digits",

@@ -27,7 +27,15 @@ from implanting.datasets import ImageSet, read_dataset
 from implanting.errors import ConfigError
 from implanting.evaluation import Approach, Classes, TaskImages, Trial, compare, held_out_images
 from implanting.fewshot import Result
-from implanting.runtime import check_destination, choose_device, process_group, rank, set_threads, world_size
+from implanting.runtime import (
+    check_cores,
+    check_destination,
+    choose_device,
+    process_group,
+    rank,
+    set_threads,
+    world_size,
+)
 
 
 @dataclass(frozen=True)
@@ -76,6 +84,7 @@ class Evaluate:
     def check(self) -> None:
         """Refuse settings by themselves; those that contradict each other are refused by what is made of them."""
         require(self.workers >= 1, "workers", self.workers, "1 or more")
+        check_cores("workers", self.workers)
         require(len(self.shot) >= 1, "shot", "empty", "one number or more")
         if self.save_results:
             check_destination(self.save_results, "save_results", ".npz")

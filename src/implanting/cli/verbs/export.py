@@ -29,20 +29,20 @@ class Export:
     file: Annotated[Path, tyro.conf.Positional]
     """A classifier made by `implanting fit`."""
     onnx: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-    """Where the graph is written; default: the name of the classifier with the ending .onnx."""
+    """File for the graph; default: the name of the classifier with the ending .onnx."""
     heat_map: bool = False
-    """Let the graph also give the cosine of each location with each class, [n, classes, rows, columns]."""
+    """Add an output with the cosine of each location with each class, [n, classes, rows, columns]."""
     check: Annotated[tuple[str, ...], tyro.conf.arg(metavar="IMAGES")] = ()
-    """Images, folders or patterns on which onnxruntime must give the same; default: two photos cut into eight."""
+    """Images, folders or patterns on which onnxruntime must agree; default: eight pieces of two photos."""
     base: str | None = None
-    """The base network of a slim classifier, where it is not found by name."""
+    """The base network of a slim classifier, if it is not found by its name."""
     json: bool = False
     """End with one JSON document on stdout."""
     run: ThreadsConfig = field(default_factory=ThreadsConfig)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Export, check, write: a graph that computes something else is never written."""
+    """Export, check, and only then write: a graph that computes something else is never written."""
     command = parse(Export, "export", arguments)
     out = command.onnx or command.file.with_suffix(".onnx")
     require_exporter()
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _checked(command: Export, classifier: ImageClassifier, content: bytes) -> Agreement | None:
-    """What onnxruntime says of the images named, or of photos that are at hand; None where it is missing."""
+    """The agreement with onnxruntime on the named images or on sample photos; None if it is not installed."""
     if not installed(RUNTIME):
         say(f"the graph is not checked, since onnxruntime is not installed: pip install {RUNTIME}")
         return None
@@ -77,7 +77,7 @@ def show(
     agreement: Agreement | None,
     seconds: float,
 ) -> None:
-    """What was written, and how well it agrees."""
+    """Print what was written, and how well it agrees with onnxruntime."""
     if command.json:
         document = {"out": str(out), "bytes": len(content), "classes": classifier.classes_.tolist()}
         document |= {"check": agreement and dataclasses.asdict(agreement), "seconds": seconds}

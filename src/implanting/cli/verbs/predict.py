@@ -1,30 +1,56 @@
-"""`implanting predict`: the class of each of many images."""
+"""`implanting predict`: the class of each of many images, printed or written while they are classified."""
 
-import csv
-import io
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 
+from implanting.bulk import (
+    Shard,
+    SortedImages,
+    columns,
+    csv_line,
+    json_line,
+    read_images,
+    row_format,
+    row_of,
+    spelled,
+    write_rows,
+)
 from implanting.classifier import Answer, ImageClassifier
 from implanting.cli.parsing import parse
 from implanting.config import RunConfig, require
-from implanting.console import print_document, print_table, print_text, say, show_progress, telling_warnings
-from implanting.errors import CannotRefuse, ConfigError
-from implanting.images import Failure, find_images
-from implanting.runtime import set_threads
+from implanting.console import (
+    answers_are_watched,
+    print_bytes,
+    print_document,
+    print_row,
+    print_text,
+    say,
+    show_progress,
+    shown_width,
+    telling_warnings,
+)
+from implanting.errors import CannotRefuse, ConfigError, DataError
+from implanting.images import Failure, find_images, other_files
+from implanting.runtime import set_threads, silent
 from implanting.version import __version__
+
+VIDEO = frozenset({".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpg", ".mts", ".webm", ".wmv"})
+
+WIDEST = 60
+"""Columns of an image's name that the other rows of a table make room for."""
 
 
 @dataclass(frozen=True)
 class Predict:
     """The class of each image, with its probability.
 
-    Images are files, folders, patterns in quotes, or - for paths on standard input.
+    Images are files, folders (with all folders inside), patterns in quotes, or - for paths on standard input. Answers
+    are printed as they come; an image that cannot be read has a row that says why.
     """
 
     file: Annotated[Path, tyro.conf.Positional]
@@ -35,10 +61,20 @@ class Predict:
     """How many of the most probable classes to show."""
     csv: bool = False
     """Comma-separated lines on stdout instead of a table."""
+    jsonl: bool = False
+    """One line of JSON per image on stdout instead of a table."""
     json: bool = False
     """End with one JSON document on stdout."""
-    skip_bad: bool = False
-    """Go on past images that do not decode, and say which at the end."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Write the answers to this file (.jsonl, .csv or .parquet) instead of stdout."""
+    shard: Annotated[str | None, tyro.conf.arg(metavar="I/N")] = None
+    """Classify only the I-th of N parts of the images, into OUT-I-of-N; a part that is finished is skipped."""
+    sort_into: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Copy each image into a folder of its class in DIR; images of no class and doubtful ones have their own."""
+    link: bool = False
+    """With --sort-into: links instead of copies."""
+    min_probability: float = 0.0
+    """With --sort-into: an answer below this probability is doubtful."""
     unknown: str | None = None
     """Label to answer where an image fits no class; default: as the classifier was made."""
     refuse: float | None = None
@@ -48,80 +84,192 @@ class Predict:
     run: RunConfig = field(default_factory=RunConfig)
 
 
+@dataclass
+class Tally:
+    """What is counted while answers go by."""
+
+    images: int = 0
+    unreadable: int = 0
+    reason: str = ""
+    """Of the first image that could not be read."""
+    doubtful: int = 0
+
+    def watch(self, answers: Iterable[Answer | Failure]) -> Iterator[Answer | Failure]:
+        """Pass the answers on."""
+        for each in answers:
+            self.images += 1
+            if isinstance(each, Failure):
+                self.unreadable += 1
+                self.reason = self.reason or each.reason
+            yield each
+
+
 def main(arguments: Sequence[str]) -> int:
-    """Classify, then show."""
+    """Classify, and show or write each answer as it comes."""
     command = parse(Predict, "predict", arguments)
-    require(command.top >= 1, "top", command.top, "1 or more")
-    if command.csv and command.json:
-        raise ConfigError("--csv and --json exclude each other: choose one")
+    _check(command)
     set_threads(command.run.threads)
-    paths = find_images(command.images, command.skip_bad)
-    began = time.monotonic()
+    paths = find_images(command.images, skip_bad="-" in command.images)
+    if others := other_files(command.images):
+        say(_passed_over(others))
+    shard = Shard.parse(command.shard) if command.shard else None
+    out = shard.path(command.out) if shard and command.out else command.out
+    paths = shard.of(paths) if shard else paths
+    if shard and out and _finished(out, paths, command.file):
+        return 0
+    began, tally = time.monotonic(), Tally()
+    classifier = _loaded(command)
+    with telling_warnings(CannotRefuse):
+        watched = out is None and not command.json and answers_are_watched()
+        answers = tally.watch(
+            classifier.answer_each(paths, top=command.top, progress=silent if watched else show_progress)
+        )
+        if command.sort_into is not None:
+            sorted_images = SortedImages.outside(command.sort_into, command.images, _labels(classifier), command.link)
+            answers = _sorted_into(sorted_images, answers, command.min_probability, tally)
+        results = _put_out(command, classifier, out, answers, paths)
+    _conclude(command, out, tally, time.monotonic() - began, results)
+    return 0
+
+
+def _check(command: Predict) -> None:
+    require(command.top >= 1, "top", command.top, "1 or more")
+    require(0 <= command.min_probability <= 1, "min_probability", command.min_probability, "from 0 to 1")
+    if command.csv + command.jsonl + command.json > 1:
+        raise ConfigError("--csv, --jsonl and --json exclude each other: choose one")
+    if command.out is not None:
+        if command.csv or command.jsonl:
+            raise ConfigError("--out says the format by its ending: leave --csv and --jsonl away")
+        row_format(command.out)
+    if command.shard is not None:
+        Shard.parse(command.shard)
+        if command.out is None:
+            raise ConfigError("--shard needs a file to write to: name it with --out, such as --out answers.csv")
+    if command.sort_into is None and (command.link or command.min_probability):
+        raise ConfigError("--link and --min-probability are for sorting: name a folder with --sort-into")
+
+
+def _passed_over(others: dict[str, int]) -> str:
+    counts = ", ".join(f"{number} {ending or 'without an ending'}" for ending, number in others.items())
+    video = "; of a video no frame is read: save the frames as images first" if VIDEO & others.keys() else ""
+    return f"skipped {sum(others.values())} files without an image's extension ({counts}){video}"
+
+
+def _loaded(command: Predict) -> ImageClassifier:
     classifier = ImageClassifier.load(command.file, base=command.base, device=command.run.device)
     if command.unknown is not None:
         classifier.unknown = command.unknown
     if command.refuse is not None:
         classifier.refuse = command.refuse
     classifier.check_settings(classifier.classes_)
-    with telling_warnings(CannotRefuse):
-        answers, failures = classifier.answers(
-            paths, top=command.top, skip_bad=command.skip_bad, progress=show_progress
-        )
-    for failure in failures:
-        say(f"left out: {failure.reason}")
-    show(command, answers, failures, time.monotonic() - began)
-    return 0
+    return classifier
 
 
-def show(command: Predict, answers: Sequence[Answer], failures: Sequence[Failure], seconds: float) -> None:
-    """A line per image."""
+def _labels(classifier: ImageClassifier) -> list[Any]:
+    unknown = [] if classifier.unknown is None else [classifier.unknown]
+    return [*classifier.classes_.tolist(), *unknown]
+
+
+def _finished(out: Path, paths: Sequence[Path], classifier: Path) -> bool:
+    """Whether a shard is there, whole, of these images and made since the classifier was."""
+    if not out.exists():
+        return False
+    found, needed = read_images(out), [spelled(str(path), out.suffix) for path in paths]
+    if found == needed and (not classifier.exists() or out.stat().st_mtime >= classifier.stat().st_mtime):
+        say(f"{out}: finished before, {len(needed)} images; nothing to do")
+        return True
+    if found is None:
+        say(f"{out} is cut off or damaged: it is made again")
+    elif found == needed:
+        say(f"{out} is older than {classifier}: it is made again")
+    else:
+        say(f"{out} has {len(found)} rows, which are not those of the {len(needed)} images named: it is made again")
+    return False
+
+
+def _sorted_into(
+    sorted_images: SortedImages, answers: Iterable[Answer | Failure], least: float, tally: Tally
+) -> Iterator[Answer | Failure]:
+    """Put each image where it belongs as its answer goes by; one that cannot be read stays where it is."""
+    for each in answers:
+        if isinstance(each, Answer):
+            label, probability = each.ranking[0]
+            doubtful = each.label == label and probability < least
+            tally.doubtful += doubtful
+            sorted_images.place(Path(str(each.source)), each.label, doubtful)
+        yield each
+
+
+def _put_out(
+    command: Predict,
+    classifier: ImageClassifier,
+    out: Path | None,
+    answers: Iterable[Answer | Failure],
+    paths: Sequence[Path],
+) -> list[Answer | Failure]:
+    """Write or print the answers; they are kept only for a JSON document."""
+    top = min(command.top, len(classifier.classes_))
+    if out is not None:
+        write_rows(out, (row_of(each, top) for each in answers), top)
+        return []
     if command.json:
-        results = [document(answer, command.top) for answer in answers]
-        left_out = [{"image": str(failure.source), "reason": failure.reason} for failure in failures]
-        facts = {"classifier": str(command.file), "images": len(results), "seconds": seconds}
-        print_document({**facts, "code_version": __version__, "left_out": left_out, "results": results})
-        return
+        return list(answers)
     if command.csv:
-        print_text(_as_csv(answers, command.top))
-        return
-    rows = [[str(answer.source), str(answer.label), _most_likely(answer, command.top)] for answer in answers]
-    columns = ["image", "class", "probability" if command.top == 1 else "most likely"]
-    print_table(command.file.name, columns, rows, f"{len(rows)} images, {seconds:.1f} s")
+        print_bytes(csv_line(columns(top)))
+    if command.csv or command.jsonl:
+        for each in answers:
+            row = row_of(each, top)
+            print_bytes(csv_line(row.values()) if command.csv else json_line(row))
+        return []
+    widths = [_width("image", paths), _width("class", _labels(classifier))]
+    print_text(command.file.name)
+    print_row(["image", "class", "most likely"], widths)
+    for each in answers:
+        print_row(_cells(each, top), widths)
+    return []
 
 
-def _most_likely(answer: Answer, top: int) -> str:
-    """`0.81`, or of several classes `oak 0.81, elm 0.12`."""
-    if top == 1:
-        return f"{answer.ranking[0][1]:.2f}"
-    return ", ".join(f"{label} {probability:.2f}" for label, probability in answer.ranking[:top])
+def _width(heading: str, texts: Iterable[object]) -> int:
+    return min(WIDEST, max(map(shown_width, [heading, *map(str, texts)])))
 
 
-def _as_csv(answers: Sequence[Answer], top: int) -> str:
-    """A line per image, with two columns for each of the most likely classes."""
-    ranks = range(1, min(top, len(answers[0].ranking) if answers else 1) + 1)
-    ranked = [name for rank in ranks for name in (f"class {rank}", f"probability {rank}")]
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["image", "class", *(ranked if top > 1 else ["probability"])])
-    writer.writerows(line(answer, top) for answer in answers)
-    return text.getvalue().rstrip("\n")
+def _cells(each: Answer | Failure, top: int) -> list[str]:
+    if isinstance(each, Failure):
+        return [str(each.source), "", each.reason]
+    ranked = ", ".join(f"{label} {probability:.2f}" for label, probability in each.ranking[:top])
+    return [str(each.source), str(each.label), ranked]
 
 
-def line(answer: Answer, top: int) -> list[str]:
-    """An answer as a line of the csv."""
-    if top == 1:
-        return [str(answer.source), str(answer.label), f"{answer.ranking[0][1]:.4f}"]
-    ranked = [cell for label, probability in answer.ranking[:top] for cell in (str(label), f"{probability:.4f}")]
-    return [str(answer.source), str(answer.label), *ranked]
+def _conclude(
+    command: Predict, out: Path | None, tally: Tally, seconds: float, results: Sequence[Answer | Failure]
+) -> None:
+    if tally.unreadable == tally.images:
+        raise DataError(f"none of the {tally.images} images could be read, such as: {tally.reason}")
+    if command.json:
+        facts = {"classifier": str(command.file), "images": tally.images - tally.unreadable, "seconds": seconds}
+        left_out = [{"image": str(one.source), "reason": one.reason} for one in results if isinstance(one, Failure)]
+        written = {"out": str(out), "unreadable": tally.unreadable} if out else {"left_out": left_out}
+        rows = {} if out else {"results": [_document(one, command.top) for one in results if isinstance(one, Answer)]}
+        print_document({**facts, "code_version": __version__, **written, **rows})
+    elif out is not None:
+        print_text(f"{out}: {_counted(tally, command)}, {seconds:.1f} s")
+    elif not command.csv and not command.jsonl:
+        print_text(f"{_counted(tally, command)}, {seconds:.1f} s")
+    if tally.unreadable and (command.json or command.csv or command.jsonl or out):
+        say(f"{tally.unreadable} of {tally.images} images could not be read, such as: {tally.reason}")
 
 
-def document(answer: Answer, top: int) -> dict[str, Any]:
+def _counted(tally: Tally, command: Predict) -> str:
+    parts = [f"{tally.images} images"]
+    if tally.unreadable:
+        parts.append(f"{tally.unreadable} of them unreadable")
+    if command.sort_into is not None:
+        parts.append(f"{tally.doubtful} of them doubtful, sorted into {command.sort_into}")
+    return ", ".join(parts)
+
+
+def _document(answer: Answer, top: int) -> dict[str, Any]:
     """An answer as a row of a JSON document."""
     ranking = [{"class": label, "probability": probability} for label, probability in answer.ranking[:top]]
-    return {
-        "image": str(answer.source),
-        "class": answer.label,
-        "probability": answer.ranking[0][1],
-        "open_set_score": answer.open_set_score,
-        "top": ranking,
-    }
+    row = row_of(answer)
+    return {name: row[name] for name in columns(1) if name != "error"} | {"top": ranking}

@@ -63,7 +63,8 @@ def main(arguments: Sequence[str]) -> int:
     recipe, config = _recipe_from(arguments)
     missing: Any = tyro.MISSING
     command = parse(Pretrain, "pretrain", arguments, Pretrain(data=missing, out=missing, recipe=recipe, config=config))
-    output = Output(command.out, command.resume or restarted(), command.overwrite)
+    # A worker that torchrun starts again goes on with what its run has written since, however that was begun.
+    output = Output(command.out, command.resume or restarted(), command.overwrite and not restarted())
     set_threads(command.run.threads)
     device = choose_device(command.run.device)
     base_images, validation = read_splits(command.data, command.config)

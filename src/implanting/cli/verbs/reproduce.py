@@ -14,16 +14,17 @@ from implanting.cli.verbs.reproduce_settings import Reproduce
 from implanting.cli.workers import launch
 from implanting.config import require
 from implanting.console import say
-from implanting.runtime import choose_device, process_group, set_threads, world_size
+from implanting.runtime import check_cores, choose_device, process_group, set_threads, world_size
 
 Plan = TypeVar("Plan")
 Made = TypeVar("Made")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Parse, and make the table or the figure."""
+    """Parse, then make the table or the figure."""
     command = parse(Reproduce, "reproduce", arguments)
     require(command.workers >= 1, "workers", command.workers, "1 or more")
+    check_cores("workers", command.workers)
     set_threads(command.run.threads)
     if command.what == "figure3":
         figure = reproduce_figure
@@ -39,10 +40,10 @@ def _make(
     train: Callable[[Reproduce, Plan, torch.device], Made | None],
     report: Callable[[Reproduce, Plan, Made, float], None],
 ) -> int:
-    """Check everything first; then train, test, and tell."""
+    """Check everything first; then train, test, and report."""
     device = choose_device(command.run.device)
     if command.workers > 1 and world_size() == 1:
-        with redirect_stderr(io.StringIO()):  # what is wrong is said once, by an error; all else by the workers
+        with redirect_stderr(io.StringIO()):  # errors are raised here, once; all else is said by the workers
             prepare(command)
         return launch(command.workers, "reproduce", arguments)
     began = time.monotonic()
@@ -50,7 +51,7 @@ def _make(
     with process_group(device):
         made = train(command, plan, device)
     if made is None:
-        say(f"stopped; the same command goes on from what {command.out} holds")
+        say(f"stopped; the same command continues from what is in {command.out}")
         return 130
     report(command, plan, made, time.monotonic() - began)
     return 0

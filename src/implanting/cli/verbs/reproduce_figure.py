@@ -29,17 +29,17 @@ from implanting.reproduce import (
 from implanting.runtime import rank, write_atomically
 
 NETWORKS = (RESNET_GAP, RESNET_DC)
-"""Those that the figure compares."""
+"""The two networks that the figure compares."""
 
 NO_BASE_ROW = (
-    "No row of base classes: the data has no further images of them, and none were held out of training "
+    "The row of base classes is left out: the data has no further images of them, and none were held out of training "
     "(--hold-out 100 would train other networks, without 100 images of each class)."
 )
 
 
 @dataclass(frozen=True)
 class Looking:
-    """What the figure's examples are picked from."""
+    """The images and tasks from which the figure's examples are picked."""
 
     material: Material
     held_out: ImageSet | None
@@ -47,18 +47,18 @@ class Looking:
     tasks: TaskConfig
 
     def notes(self) -> list[str]:
-        """What one must know beside the caption."""
+        """Notes in addition to the caption."""
         base = f"Base classes: {held_out_note(self.material.stage1.data.hold_out)}."
         return [self.material.note(), NO_BASE_ROW if self.held_out is None else base]
 
 
 def prepare(command: Reproduce) -> Looking:
-    """Read the data, draw the tasks, look at what --out holds: all that can be wrong is said before training."""
+    """Read the data, draw the tasks and check the networks in --out, so that all errors come before training."""
     if command.adapt != ImplantConfig():
         raise ConfigError("figure3 has no implants: leave out the --implant and --adapt settings")
     if len(command.shot) > 1:
         shots = " ".join(map(str, command.shot))
-        raise ConfigError(f"--shot {shots}: the tasks of figure3 have one number of shots: choose one")
+        raise ConfigError(f"--shot is {shots}; figure3 takes one number of shots: choose one")
     shot, tasks = command.shot[0] if command.shot else TASKS.shot, min(command.tasks, TASKS.tasks)
     material = read_material(command, "miniImageNet")
     looking = Looking(
@@ -74,7 +74,7 @@ def prepare(command: Reproduce) -> Looking:
 
 
 def train_and_look(command: Reproduce, looking: Looking, device: torch.device) -> Figure3 | None:
-    """The examples, as both networks see them; None where training was stopped."""
+    """The examples as both networks see them; None if training was stopped."""
     bases: list[BaseNetwork] = []
     for number, stage1 in enumerate(NETWORKS, start=1):
         say(f"base network {number} of {len(NETWORKS)}: {stage1}")
@@ -86,7 +86,7 @@ def train_and_look(command: Reproduce, looking: Looking, device: torch.device) -
 
 
 def report(command: Reproduce, looking: Looking, found: Figure3, seconds: float) -> None:
-    """The picture in --out, and which examples it shows."""
+    """Write the picture to --out, and print which examples it shows."""
     if rank() != 0:
         return
     target = command.out / "figure3"
@@ -106,7 +106,7 @@ def report(command: Reproduce, looking: Looking, found: Figure3, seconds: float)
             for row, examples in found.rows.items()
             for one in examples
         ],
-        "\n".join(["the probability of the true class, and a wrong answer", *looking.notes()]),
+        "\n".join(["the probability of the true class, and the answer if it is wrong", *looking.notes()]),
     )
     say(f"written: {target}.png, .json")
 
@@ -117,7 +117,7 @@ def _in_words(example: Example, sight: Sight) -> str:
 
 
 def _example_rows(found: Figure3) -> list[dict[str, Any]]:
-    """A row of JSON for each example; maps are arrays of the true class's scores, row by row."""
+    """One row of JSON per example; maps are arrays of the true class's scores, row by row."""
     return [
         {"row": row, "class": one.name, "pooling": _json_sight(one.pooling), "dense": _json_sight(one.dense)}
         for row, examples in found.rows.items()

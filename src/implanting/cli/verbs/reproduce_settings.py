@@ -1,4 +1,4 @@
-"""What `implanting reproduce` takes, and what tables and the figure share: data, and base networks trained on it."""
+"""The settings of `implanting reproduce`, and what tables and the figure share: the data and the base networks."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -35,9 +35,10 @@ from implanting.reproduce import (
 class Reproduce:
     """A table of the paper: train the base networks it needs, test every row on the same tasks, judge its claims.
 
-    Or its Figure 3: where a network trained with pooling and a dense one see a class. Writes tableN.md, tableN.json,
-    tableN.png (figure3.json, figure3.png), the base networks and all results to --out. What --out already holds is
-    taken up: a run that was stopped or killed goes on when it is called again, and tables share what they can.
+    Or Figure 3: where a network trained with pooling and a densely trained one see a class. Writes tableN.md,
+    tableN.json and tableN.png (or figure3.json and figure3.png), the base networks and all results to --out. Whatever
+    --out already holds is used: a run that was stopped or killed continues when it is called again, and tables share
+    what they can.
     """
 
     HELP_FROM: ClassVar[tuple[type, ...]] = (TaskConfig, Evaluate)
@@ -45,19 +46,19 @@ class Reproduce:
     what: Annotated[Literal["table1", "table2", "table3", "table4", "table5", "figure3"], tyro.conf.Positional]
     """Tables 1: networks; 2: pooling, base and novel classes; 3: pooling of implants; 4: miniImageNet; 5: FC100."""
     data: Path
-    """A data set (docs/data.md): the table's own, or any other."""
+    """A data set (docs/data.md): the one of the table, or any other."""
     out: Path
-    """A folder for all that is made; it is created."""
+    """A folder for everything that is written; it is created if it does not exist."""
     split: Literal["test", "val"] = "test"
-    """The novel classes: test as in the paper, or val."""
+    """The split of the novel classes: test, as in the paper, or val."""
     recipe: Literal["paper", "cpu"] = "paper"
-    """Stage 1: the paper's for this data set (for other data, the table's), or one for a CPU."""
+    """Recipe of stage 1: the paper's for this data set (for other data, that of the table), or one for a CPU."""
     shot: tuple[int, ...] = ()
     """Only these of the table's numbers of support images per class; default: all. Figure 3 takes one; default: 5."""
     way: int = TaskConfig.way
     queries: int = TaskConfig.queries
     tasks: int = TaskConfig.tasks
-    """Tasks of each cell; with implants at most 5,000, as in the paper. Figure 3 looks through 20 at most."""
+    """Tasks per cell; with implants at most 5,000, as in the paper. Figure 3 uses at most 20."""
     seed: int = TaskConfig.seed
     """Fixes initial weights, order and augmentation of training, images held out, and tasks."""
     half: bool = Evaluate.half
@@ -69,12 +70,12 @@ class Reproduce:
     reading: DataConfig = field(default_factory=DataConfig)
     changes: RecipeChanges = field(default_factory=RecipeChanges)
     adapt: ImplantConfig = field(default_factory=ImplantConfig)
-    """Settings of stage 2 other than the paper's add a row of ours."""
+    """If these settings of stage 2 differ from the paper's, the table gets a row of ours."""
     run: RunConfig = field(default_factory=RunConfig)
 
 
 def read(command: Reproduce, image_size: int | None, split: str) -> ImageSet:
-    """A split of the data."""
+    """Read a split of the data."""
     return read_dataset(
         command.data,
         split,
@@ -86,7 +87,7 @@ def read(command: Reproduce, image_size: int | None, split: str) -> ImageSet:
 
 
 def read_material(command: Reproduce, papers: DataName) -> Material:
-    """Read the data and settle the training; data that the paper does not have is trained on as its `papers` data."""
+    """Read the data and choose the training; for data that is not in the paper, the recipe for its `papers` data."""
     command.out.mkdir(parents=True, exist_ok=True)
     novel = read(command, command.reading.image_size, command.split)
     recipe = PAPER_RECIPES[paper_data(novel) or papers] if command.recipe == "paper" else command.recipe
@@ -96,8 +97,8 @@ def read_material(command: Reproduce, papers: DataName) -> Material:
     if novel.images.shape[1:3] != (height, width):
         novel = read(command, height, command.split)
     check_disjoint(base_images, novel)
-    given = {name: value for name, value in dataclasses.asdict(command.changes).items() if value is not None}
-    changes = [f"{name.replace('_', ' ')} {value}" for name, value in given.items() if name not in FREE]
+    changed = {name: value for name, value in dataclasses.asdict(command.changes).items() if value is not None}
+    changes = [f"{name.replace('_', ' ')} {value}" for name, value in changed.items() if name not in FREE]
     described = ", ".join([recipe, *changes])
     is_papers = command.recipe == "paper" and not changes
     return Material(described, is_papers, shared, base_images, validation, novel, command.split)
@@ -112,17 +113,17 @@ def further_images(command: Reproduce, material: Material) -> ImageSet | None:
 
 
 def check_out(command: Reproduce, material: Material, needed: Sequence[Stage1]) -> None:
-    """Look at the base networks that --out holds, and say how many are to be trained."""
+    """Check the base networks in --out, and say how many are still to be trained."""
     missing = check_bases(command.out, list(needed), material.stage1, material.base_images)
     say(f"{command.what}: {len(needed)} base networks, {len(missing)} of them to train (recipe {material.recipe})")
 
 
 def base_of(command: Reproduce, material: Material, stage1: Stage1) -> Path:
-    """Where a base network is kept."""
+    """The file of a base network."""
     return base_file(command.out, stage1, material.stage1)
 
 
 def train_base(command: Reproduce, material: Material, stage1: Stage1, device: torch.device) -> BaseNetwork:
-    """A base network, taken up or trained; unfinished where training was stopped."""
+    """Load, resume or train a base network; it is unfinished if training was stopped."""
     config, file = base_settings(stage1, material.stage1), base_of(command, material, stage1)
     return train(config, material.base_images, material.validation, Output(file, resume=True), device)

@@ -1,4 +1,4 @@
-"""A table of the paper, from a data set on disk to figures beside the paper's."""
+"""A table of the paper, from a data set on disk to figures that are compared with the paper's."""
 
 import dataclasses
 import json
@@ -43,7 +43,7 @@ from implanting.runtime import rank, write_atomically
 
 
 def _chosen_table(command: Reproduce) -> Table:
-    """The table, cut to the shots asked for, with a row of ours where implants are set otherwise."""
+    """The table with the requested shots, and with a row of ours if the settings of implants differ."""
     table = TABLES[command.what]
     if command.adapt != ImplantConfig():
         table = table.with_ours(command.adapt)
@@ -51,7 +51,7 @@ def _chosen_table(command: Reproduce) -> Table:
 
 
 def prepare(command: Reproduce) -> Experiment:
-    """Read the data, draw the tasks, look at what --out holds: all that can be wrong is said before training."""
+    """Read the data, draw the tasks and check the networks in --out, so that all errors come before training."""
     table = _chosen_table(command)
     material, held_out = _base_images_for_tests(command, table, read_material(command, table.data))
     tasks = TaskConfig(command.way, 1, command.queries, command.tasks, command.seed)
@@ -62,19 +62,19 @@ def prepare(command: Reproduce) -> Experiment:
 
 
 def _base_images_for_tests(command: Reproduce, table: Table, material: Material) -> tuple[Material, ImageSet | None]:
-    """Images of base classes for tests, where the table has such tests: an extra split, or else some held out."""
+    """Images of base classes, if the table tests any: from an extra split, or else held out of training."""
     if all(setting.classes == "novel" for settings in table.settings().values() for setting in settings):
         return material, None
     if (further := further_images(command, material)) is not None:
         return material, further
-    say(f"no further images of the base classes: {HOLD_OUT} of each are held out of training (--hold-out)")
+    say(f"the data has no further images of base classes: {HOLD_OUT} per class are held out of training (--hold-out)")
     data = dataclasses.replace(material.stage1.data, hold_out=HOLD_OUT)
     material = dataclasses.replace(material, stage1=dataclasses.replace(material.stage1, data=data))
     return material, further_images(command, material)
 
 
 def train_and_test(command: Reproduce, experiment: Experiment, device: torch.device) -> dict[Setting, Result] | None:
-    """The results of every cell, base network by base network; None where training was stopped."""
+    """The results of all cells, one base network after another; None if training was stopped."""
     results: dict[Setting, Result] = {}
     groups = experiment.table.settings()
     for number, (stage1, settings) in enumerate(groups.items(), start=1):
@@ -94,7 +94,7 @@ def train_and_test(command: Reproduce, experiment: Experiment, device: torch.dev
 
 
 def report(command: Reproduce, experiment: Experiment, results: dict[Setting, Result], seconds: float) -> None:
-    """The table and the verdicts, on stdout and in --out."""
+    """Write the table and the verdicts to --out, and print them."""
     if rank() != 0:
         return
     table = experiment.table

@@ -1,4 +1,4 @@
-"""Whether this machine can run a network: by running it on one image."""
+"""A trial of a network on this machine: one image is run, to see that it works and how long it takes."""
 
 import dataclasses
 import re
@@ -13,24 +13,24 @@ from implanting.base import BaseNetwork, images_at_once
 from implanting.runtime import choose_device
 
 MEMORY = Path("/proc/meminfo")
-"""Where Linux tells of its memory."""
+"""The file in which Linux reports its memory."""
 
 HELD = 3
-"""Maps of the largest layer's size that are in memory at once: its input, its output, and the shortcut beside it."""
+"""Maps of the largest layer's size that are in memory at once: its input, its output and the shortcut."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One image through a network on this machine."""
+    """The outcome of running one image through a network on this machine."""
 
     torch: str
     device: str
     threads: int
     milliseconds: float
     needed: int
-    """About how many bytes the weights and a batch of images take."""
+    """Bytes that the weights and a batch of images need, approximately."""
     free: int | None
-    """Bytes of memory that are free, where that can be known."""
+    """Bytes of free memory, if known."""
 
     @property
     def fits(self) -> bool:
@@ -38,7 +38,7 @@ class Trial:
         return self.free is None or self.needed <= self.free
 
     def document(self) -> dict[str, Any]:
-        """For JSON."""
+        """The fields and the verdict, for JSON."""
         return dataclasses.asdict(self) | {"fits": self.fits}
 
     def __str__(self) -> str:
@@ -53,7 +53,7 @@ class Trial:
 
 @torch.inference_mode()
 def trial(base: BaseNetwork) -> Trial:
-    """Run an image of the network's own size through it, twice, and time the second."""
+    """Run an image of the network's own size twice, and time the second run."""
     device = choose_device("auto")
     base.to(str(device))
     height, width = base.preprocessing.image_size
@@ -64,12 +64,12 @@ def trial(base: BaseNetwork) -> Trial:
     seconds = time.perf_counter() - began
     numbers = base.network.numbers_per_pixel * height * width * images_at_once(base.network, height, width)
     weights = sum(tensor.nbytes for tensor in base.tensors.values())
-    needed = 2 * weights + HELD * 4 * int(numbers)  # weights as trained, and as they are computed with
+    needed = 2 * weights + HELD * 4 * int(numbers)  # the weights as trained, and folded and packed
     return Trial(torch.__version__, str(device), torch.get_num_threads(), 1e3 * seconds, needed, free_memory(device))
 
 
 def free_memory(device: torch.device) -> int | None:
-    """Bytes that can be had on a device, where that can be known."""
+    """Bytes of free memory on a device, if known."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     if not MEMORY.exists():

@@ -1,0 +1,24 @@
+"""Answers of very many images as rows of files: JSON lines, CSV or Parquet, whole or in shards that can be made again.
+
+A row is a plain dictionary, and a bad image has a row like any other. What a classifier is, this room does not know
+beyond the answers that it gives.
+"""
+
+from implanting.bulk.files import arrow_table, csv_line, json_line, read_images, row_format, spelled, write_rows
+from implanting.bulk.rows import columns, row_of
+from implanting.bulk.shards import Shard
+from implanting.bulk.sorting import SortedImages
+
+__all__ = [
+    "Shard",
+    "SortedImages",
+    "arrow_table",
+    "columns",
+    "csv_line",
+    "json_line",
+    "read_images",
+    "row_format",
+    "row_of",
+    "spelled",
+    "write_rows",
+]

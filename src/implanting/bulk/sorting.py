@@ -1,0 +1,63 @@
+"""Images copied or linked into a folder for each class, those of no class and doubtful ones apart."""
+
+import filecmp
+import re
+import shutil
+from collections.abc import Iterable
+from itertools import count
+from pathlib import Path
+
+from implanting.errors import ConfigError
+
+DOUBTFUL = "doubtful"
+"""The folder of answers whose probability is below the one asked for, with a folder for each class inside."""
+
+NOT_IN_NAMES = re.compile(r'[\x00-\x1f\x7f/\\:*?"<>|]|^\.+|[. ]+$')
+"""What some file system refuses in the name of a folder."""
+
+
+class SortedImages:
+    """A folder into which images are sorted; what is there stays, and the same image is not copied twice."""
+
+    def __init__(self, folder: Path, labels: Iterable[object], link: bool = False) -> None:
+        self.folder, self.link = folder, link
+        self.names: dict[str, str] = {}
+        taken = {DOUBTFUL}
+        for label in map(str, labels):
+            plain = NOT_IN_NAMES.sub("_", label)
+            free = (plain if number == 1 else f"{plain} ({number})" for number in count(1))
+            self.names[label] = next(name for name in free if name.casefold() not in taken)
+            taken.add(self.names[label].casefold())
+
+    @classmethod
+    def outside(cls, folder: Path, inputs: Iterable[str], labels: Iterable[object], link: bool) -> "SortedImages":
+        """Refuse a folder within those that are read: the next run would take the copies for further images."""
+        for name in inputs:
+            if Path(name).is_dir() and folder.resolve().is_relative_to(Path(name).resolve()):
+                raise ConfigError(f"`sort_into` {folder} is within {name}, which is read: choose a folder outside it")
+        if folder.exists() and not folder.is_dir():
+            raise ConfigError(f"`sort_into` {folder} is a file: name a folder")
+        return cls(folder, labels, link)
+
+    def place(self, source: Path, label: object, doubtful: bool) -> Path:
+        """Copy or link an image into the folder of its class, and say where."""
+        folder = self.folder / DOUBTFUL if doubtful else self.folder
+        folder /= self.names[str(label)]
+        folder.mkdir(parents=True, exist_ok=True)
+        for number in count(1):
+            name = source.name if number == 1 else f"{source.stem} ({number}){source.suffix}"
+            place = folder / name
+            if not place.exists():
+                return self._put(source, place)
+            if filecmp.cmp(source, place, shallow=False):
+                return place
+        raise AssertionError  # numbers do not end
+
+    def _put(self, source: Path, place: Path) -> Path:
+        if self.link:
+            place.unlink(missing_ok=True)  # a link that leads nowhere
+            place.symlink_to(source.resolve())
+            return place
+        partial = place.with_name(f".{place.name}.partial")
+        shutil.copy2(source, partial)
+        return partial.replace(place)

@@ -1,0 +1,65 @@
+"""Ray Data with two actors on this machine: the answers of `predict`, bad files as rows, an actor that is killed."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from commands import implanting
+from implanting.classifier.estimator import FewShotClassifier
+from implanting.cli import main
+from implanting.errors import MissingExtra
+from implanting.ray import classify
+from toys import coloured
+
+SHADES = coloured(classes=3, per_class=8, size=32, seed=1, prefix="shade")
+IMAGES = 160
+
+
+@pytest.fixture
+def trees(base_file: Path, tmp_path: Path) -> Path:
+    labels = [f"class {label}" for label in SHADES.labels.tolist()]
+    FewShotClassifier(base_file, implants=False).fit(SHADES.images.numpy(), labels).save(tmp_path / "t.safetensors")
+    return tmp_path / "t.safetensors"
+
+
+@pytest.fixture
+def album(tmp_path: Path) -> Path:
+    """Large images, so that an actor can be killed amid the work; most are one file by other names, one is damaged."""
+    album = tmp_path / "album"
+    album.mkdir()
+    for number in range(6):
+        picture = Image.fromarray(SHADES.images[number].numpy()).resize((900, 900), Image.Resampling.BICUBIC)
+        picture.save(album / f"{number:03}.png")
+    for number in range(6, IMAGES):
+        os.link(album / f"{number % 6:03}.png", album / f"{number:03}.png")
+    (album / "bad.png").write_bytes((album / "000.png").read_bytes()[:500])
+    return album
+
+
+def test_actors_answer_as_predict_does_and_a_killed_one_loses_and_doubles_nothing(trees, album, capsys):
+    pytest.importorskip("ray")
+    session = Path(__file__).parents[1] / "ray_session.py"
+    found = json.loads(implanting(sys.executable, str(session), str(trees), str(album)).stdout.splitlines()[-1])
+    assert found["killed"] > 1
+    assert len(found["rows"]) == len({row["image"] for row in found["rows"]}) == IMAGES + 1
+    assert main(["predict", str(trees), str(album), "--jsonl"]) == 0
+    expected = {row["image"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
+    for row in found["rows"]:
+        alike = expected[row["image"]]
+        assert (row["class"], row["error"]) == (alike["class"], alike["error"])
+        if row["error"] is None:
+            assert row["likeliest_probability"] == pytest.approx(alike["likeliest_probability"], abs=1e-5)
+    assert [Path(row["image"]).name for row in found["rows"] if row["error"]] == ["bad.png"]
+    good, bad = sorted(found["bytes"], key=lambda row: row["image"])
+    assert good["class"] == expected[good["image"]]["class"]
+    assert "500 bytes" in bad["error"]
+
+
+def test_ray_that_is_not_installed_is_told(trees, album, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray.data", None)
+    with pytest.raises(MissingExtra, match=r"Ray is not installed: pip install 'implanting\[ray\]'"):
+        classify(album, trees)

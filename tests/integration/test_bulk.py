@@ -1,0 +1,171 @@
+"""`implanting predict` over many images: streamed, in shards, sorted; bad files are rows and nothing is lost."""
+
+import csv
+import io
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from implanting.bulk import read_images
+from implanting.classifier.estimator import FewShotClassifier
+from implanting.cli import main
+from toys import coloured, noise
+
+SHADES = coloured(classes=3, per_class=8, size=32, seed=1, prefix="shade")
+
+
+@pytest.fixture(scope="module")
+def trees(base_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("trees") / "trees.safetensors"
+    known = SHADES.labels.numpy() >= 0
+    known[12:] = False
+    classifier = FewShotClassifier(base_file, implants=False, unknown="none of these", refuse=0.3)
+    classifier.fit(SHADES.images[known].numpy(), [f"class {label}" for label in SHADES.labels[known].tolist()])
+    classifier.save(out)
+    return out
+
+
+@pytest.fixture
+def album(tmp_path: Path) -> Path:
+    """Twelve photos in two folders, a damaged one, and files of other kinds."""
+    album = tmp_path / "album"
+    (album / "inner").mkdir(parents=True)
+    for number, image in enumerate(SHADES.images[12:].numpy()):
+        Image.fromarray(image).save(album / ("inner" if number % 2 else "") / f"{number:02}.png")
+    (album / "05 damaged.png").write_bytes((album / "00.png").read_bytes()[:200])
+    for name in ("film.mp4", "raw.CR2", "raw2.cr2"):
+        (album / name).write_bytes(b"something else")
+    return album
+
+
+def predict(*arguments: object) -> int:
+    return main(["predict", *map(str, arguments)])
+
+
+def error_of(said: pytest.CaptureFixture[str]) -> str:
+    (line,) = (line for line in said.readouterr().err.splitlines() if line.startswith("implanting: "))
+    return line
+
+
+def test_a_bad_file_is_a_row_and_files_of_other_kinds_are_counted(trees, album, capsys):
+    assert predict(trees, album, "--csv") == 0
+    said = capsys.readouterr()
+    rows = list(csv.DictReader(io.StringIO(said.out)))
+    assert len(rows) == 13
+    (bad,) = (row for row in rows if row["error"])
+    assert Path(bad["image"]).name == "05 damaged.png"
+    assert bad["class"] == ""
+    assert "skipped 3 files without an image's extension (2 .cr2, 1 .mp4); of a video no frame is read" in said.err
+    assert "1 of 13 images could not be read" in said.err
+    assert predict(trees, album, "--jsonl") == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["image"] for line in lines] == [row["image"] for row in rows]
+    assert predict(trees, album) == 0
+    assert "1 of them unreadable" in capsys.readouterr().out
+
+
+def test_nothing_readable_is_told(trees, tmp_path, capsys):
+    (tmp_path / "a.png").write_bytes(b"no image")
+    assert predict(trees, tmp_path, "--json") == 2
+    assert "none of the 1 images could be read" in error_of(capsys)
+
+
+def test_a_list_on_standard_input_may_name_what_is_not_there(trees, album, capsys, monkeypatch):
+    text = f"{album / '00.png'}\n{album / 'gone.png'}\n".encode() + os.fsencode(album) + b"/caf\xe9.png\n"
+    shutil.copy(album / "00.png", os.fsencode(album) + b"/caf\xe9.png")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
+    assert predict(trees, "-", "--jsonl") == 0
+    first, missing, other = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert "does not exist" in missing["error"]
+    assert os.fsencode(other["image"]).endswith(b"caf\xe9.png")
+    assert first["class"] == other["class"]
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
+def test_shards_together_are_the_whole(trees, album, tmp_path, capsys, ending):
+    whole = tmp_path / f"whole{ending}"
+    assert predict(trees, album, "--out", whole) == 0
+    assert "13 images, 1 of them unreadable" in capsys.readouterr().out
+    for number in (1, 2, 3):
+        assert predict(trees, album, "--out", tmp_path / f"part{ending}", "--shard", f"{number}/3") == 0
+    parts = [tmp_path / f"part-{number}-of-3{ending}" for number in (1, 2, 3)]
+    images = [image for part in parts for image in read_images(part)]
+    assert sorted(images) == sorted(read_images(whole))
+    assert images.count(images[0]) == 1
+    if ending == ".jsonl":
+        rows = sorted(line for part in parts for line in part.read_text().splitlines())
+        assert rows == sorted(whole.read_text().splitlines())
+
+
+def test_a_finished_shard_is_skipped_and_any_other_is_made_again(trees, album, tmp_path, capsys):
+    out, part = tmp_path / "a.csv", tmp_path / "a-2-of-2.csv"
+    run = (trees, album, "--out", out, "--shard", "2/2")
+    assert predict(*run) == 0
+    whole, made = part.read_bytes(), part.stat().st_mtime_ns
+    capsys.readouterr()
+    assert predict(*run) == 0
+    assert "finished before, 6 images; nothing to do" in capsys.readouterr().err
+    assert part.stat().st_mtime_ns == made
+    part.write_bytes(whole[: len(whole) // 2])
+    assert predict(*run) == 0
+    assert "made again" in capsys.readouterr().err
+    assert part.read_bytes() == whole
+    lines = whole.splitlines(keepends=True)
+    part.write_bytes(b"".join(lines[:-1]))
+    assert predict(*run) == 0
+    assert "has 5 rows, which are not those of the 6 images named" in capsys.readouterr().err
+    os.utime(part, (0, 0))
+    assert predict(*run) == 0
+    assert "is older than" in capsys.readouterr().err
+    assert part.read_bytes() == whole
+
+
+def test_two_runs_of_one_shard(trees, album, tmp_path, capsys):
+    fcntl = pytest.importorskip("fcntl")
+    with (tmp_path / ".a-1-of-2.csv.partial").open("wb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        other.write(b"what the other run has written")
+        other.flush()
+        assert predict(trees, album, "--out", tmp_path / "a.csv", "--shard", "1/2") == 2
+        assert "is being written by another run" in error_of(capsys)
+        assert (tmp_path / ".a-1-of-2.csv.partial").read_bytes() == b"what the other run has written"
+    assert predict(trees, album, "--out", tmp_path / "a.csv", "--shard", "1/2") == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--shard", "3/2", "--out", "a.csv"], "--shard is 3/2; it must be i/n"),
+        (["--shard", "1/2"], "--shard needs a file to write to"),
+        (["--out", "a.txt"], "must end in .jsonl, .csv, .parquet"),
+        (["--out", "a.csv", "--csv"], "--out says the format"),
+        (["--csv", "--json"], "exclude each other"),
+        (["--min-probability", "0.5"], "--sort-into"),
+        (["--sort-into", "album/sorted"], "choose a folder outside"),
+    ],
+)
+def test_flags_that_do_not_fit(trees, album, capsys, monkeypatch, flags, said):
+    monkeypatch.chdir(album.parent)
+    assert predict(trees, "album", *flags) == 2
+    assert said in error_of(capsys)
+    assert not list(album.parent.glob("*.csv"))
+    assert not (album / "sorted").exists()
+
+
+def test_images_are_sorted_into_folders(trees, album, tmp_path, capsys):
+    Image.fromarray(noise(32, 32, 3, seed=5).numpy()).save(album / "strange.png")
+    sorted_into = tmp_path / "sorted"
+    assert predict(trees, album, "--sort-into", sorted_into, "--min-probability", "0.6", "--json") == 0
+    results = json.loads(capsys.readouterr().out)["results"]
+    placed = {path.name: path.parent for path in sorted_into.rglob("*.png")}
+    assert len(placed) == len(results) == 13
+    for row in results:
+        known = row["class"] != "none of these"
+        doubtful = known and row["likeliest_probability"] < 0.6
+        folder = sorted_into / "doubtful" if doubtful else sorted_into
+        assert placed[Path(row["image"]).name] == folder / row["class"]
+    assert len(list(album.rglob("*.png"))) == 14
