@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect, sync_playwright
 from skimage import data
 
 from implanting.base import BaseNetwork, load_base
@@ -67,11 +67,17 @@ def page(browser: Browser, service: Client) -> Iterator[Page]:
     complaints: list[str] = []
     page.on("request", lambda request: complaints.append(request.url) if foreign(request.url, service) else None)
     page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("console", lambda line: complaints.append(line.text) if line.type == "error" else None)
+    page.on("console", lambda line: complaints.append(line.text) if complains(line) else None)
+    page.on("filechooser", lambda _: None)  # so that choosers are caught from the start, also a key's
     page.goto(service.url)
     yield page
     context.close()
     assert complaints == []
+
+
+def complains(line: ConsoleMessage) -> bool:
+    """Whether a line is about a fault of the page; what a user did wrong is answered with 422, which Chromium notes."""
+    return line.type == "error" and "status of 422" not in line.text
 
 
 def foreign(url: str, service: Client) -> bool:
@@ -199,7 +205,7 @@ def test_the_whole_way_from_photos_to_a_file(page: Page, photos: Path, tmp_path:
     choose(page, page.get_by_role("button", name="Choose a folder"), photos / "ask")
     grid = page.get_by_role("listbox", name="Photos to ask about")
     expect(grid.get_by_role("option")).to_have_count(6)
-    expect(grid.get_by_role("option", name=re.compile(r"^rocket 7.jpg: rocket \d"))).to_be_visible()
+    expect(grid.get_by_role("option", name=re.compile(r"^rocket 7.jpg: rocket [>\d]"))).to_be_visible()
     page.get_by_label("Order").select_option("By name")
     expect(grid.get_by_role("option").first).to_have_attribute("aria-posinset", "1")
     with page.expect_download() as download:
@@ -281,7 +287,7 @@ def tab_to(page: Page, name: str) -> None:
             """() => { const one = document.activeElement;
             return one.getAttribute("aria-label") || one.textContent.trim() || one.placeholder || ""; }"""
         )
-        if name in found:
+        if name == found:
             return
     raise AssertionError(f"{name} cannot be reached by keyboard")
 
@@ -363,7 +369,6 @@ def test_what_is_wrong_is_shown_in_the_words_of_the_library(page: Page, tmp_path
     page.get_by_label("Name of a new class").fill("a")
     page.keyboard.press("Enter")
     expect(card(page, "a")).to_be_visible()
-    page.once("console", lambda _: None)
     choose(page, card(page, "a").get_by_role("button", name="Add photos"), [tmp_path / "text.jpg"])
     expect(page.get_by_role("alert")).to_contain_text("'text.jpg': the image given as 8 bytes is not an image")
 

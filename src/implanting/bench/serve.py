@@ -1,4 +1,4 @@
-"""What the service costs over the classifier itself: predictions, one answer, memory, and adding to a large project."""
+"""The cost of the service over the classifier: predictions, one answer, memory, and adding to a large project."""
 
 import http.client
 import io
@@ -30,7 +30,7 @@ from implanting.serve import Reading, Store
 
 CLIENTS = (1, 4, 16)
 SIDE = 480
-"""Of the photos that are sent."""
+"""Width and height of the photos that are sent."""
 BOUNDARY = "implanting-bench"
 CLASSES = 5
 PATIENCE = 120.0

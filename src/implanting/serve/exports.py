@@ -31,7 +31,7 @@ FileName = Annotated[Literal["classifier.safetensors", "classifier.onnx"], InPat
 
 
 def export_routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
-    """All that gives away."""
+    """The routes that export."""
     router = APIRouter(prefix="/api", responses=PROBLEMS, tags=["exports"])
 
     def place(project: int, name: str) -> Path:

@@ -40,7 +40,7 @@ def side_of(base: BaseNetwork) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """What is kept of a photo besides its picture."""
+    """One photo, as the network read it."""
 
     vector: Float[np.ndarray, " dim"]
     thumbnail: UInt8[np.ndarray, "16 16 3"]
@@ -65,7 +65,7 @@ def read(base: BaseNetwork, images: UInt8[np.ndarray, "photo size size 3"]) -> l
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """What was learned from the labelled photos of a project at one revision."""
+    """A classifier of the labelled photos of a project at one revision."""
 
     revision: int
     classifier: ImageClassifier
@@ -77,7 +77,7 @@ class Fitted:
     readings: Readings
     thumbnails: UInt8[np.ndarray, "photo 16 16 3"]
     held_out: Float[np.ndarray, "photo way"]
-    """What a classifier says of each photo that was fitted without it; nan where its class has no other photo."""
+    """Cross-fitted probabilities of each photo; nan where its class has no other photo."""
 
     @cached_property
     def directions(self) -> Readings:
@@ -101,7 +101,7 @@ class Fitted:
         return [(self.photos[row], float(cosines[row])) for row in np.argsort(-cosines)[:count]]
 
     def explain(self, picture: Path) -> Explanation:
-        """Where a photo looks like each class."""
+        """Heat maps of a photo, one per class."""
         return self.classifier.explain(picture, top=len(self.classes), finer=2)
 
 
