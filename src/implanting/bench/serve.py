@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -86,6 +87,14 @@ class _Service:
         found = re.search(r"VmRSS:\s+(\d+) kB", status.read_text()) if status.exists() else None
         return int(found[1]) * 1024 if found else 0
 
+    def processor(self) -> float:
+        """Processor seconds that the service has used; 0 where the system does not say (all but Linux)."""
+        statistics = Path(f"/proc/{self.process}/stat")
+        if not statistics.exists():
+            return 0.0
+        fields = statistics.read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def settle(self, project: int) -> None:
         """Wait until everything of a project was learned."""
         end = time.monotonic() + PATIENCE
@@ -150,6 +159,10 @@ def _large_project(folder: Path, name: str, count: int, base: BaseNetwork) -> in
     return project
 
 
+def _clients(count: int) -> str:
+    return f"{count} client{'s' * (count != 1)}"
+
+
 @dataclass(frozen=True)
 class Serve:
     """Predictions over HTTP by 1, 4 and 16 clients against the classifier called directly, from a dropped photo to its
@@ -180,15 +193,21 @@ class Serve:
             small, large = (_large_project(data, str(count), count, base) for count in (50, self.large))
             with _serving(data, self.base) as service:
                 project, classifier = self._taught(service, photos, data)
-                speeds = self._speeds(service, project, classifier, photos)
+                contestants = self._contestants(service, project, classifier, photos)
+                speeds = best_seconds(contestants, self.rounds, show_progress)
+                processor = self._processor(service, contestants)
                 once = {
                     "answer": self._answer(service, project, classifier),
                     "adding": self._adding(service, small, large),
                     "memory": self._memory(service, project, photos),
                 }
         rows = [
-            {"clients": clients, "per_second": self.photos / speeds[f"{clients} clients"]}
-            | {"ratio": speeds["directly"] / speeds[f"{clients} clients"]}
+            {
+                "clients": clients,
+                "per_second": self.photos / speeds[_clients(clients)],
+                "ratio": speeds["directly"] / speeds[_clients(clients)],
+                "processor_ratio": processor["directly"] / processor[_clients(clients)] if processor else None,
+            }
             for clients in CLIENTS
         ]
         return rows, {"directly_per_second": self.photos / speeds["directly"], **once}
@@ -203,13 +222,27 @@ class Serve:
         service.ask("POST", f"/projects/{project}/exports/classifier")
         return project, ImageClassifier.load(data / "exports" / str(project) / "classifier.safetensors", device="cpu")
 
-    def _speeds(
+    def _contestants(
         self, service: _Service, project: int, classifier: ImageClassifier, photos: list[bytes]
-    ) -> dict[str, float]:
-        contestants: dict[str, Work] = {"directly": lambda: classifier.predict_proba(photos)}
-        for clients in CLIENTS:
-            contestants[f"{clients} clients"] = lambda clients=clients: service.predict(project, photos, clients)
-        return best_seconds(contestants, self.rounds, show_progress)
+    ) -> dict[str, Work]:
+        asking = {_clients(count): partial(service.predict, project, photos, count) for count in CLIENTS}
+        return {"directly": partial(classifier.predict_proba, photos), **asking}
+
+    def _processor(self, service: _Service, contestants: dict[str, Work]) -> dict[str, float]:
+        """Processor seconds of the classifier here and of the service, without the clients'; least of several turns.
+
+        Where other programs use the machine, this tells more than the clock: a program of more threads gets more of it.
+        """
+        if not service.processor():
+            return {}
+        used: dict[str, list[float]] = {name: [] for name in contestants}
+        for _ in range(self.rounds):
+            for name, work in contestants.items():
+                clock = time.process_time if name == "directly" else service.processor
+                began = clock()
+                work()
+                used[name].append(clock() - began)
+        return {name: min(times) for name, times in used.items()}
 
     def _answer(self, service: _Service, project: int, classifier: ImageClassifier) -> dict[str, float]:
         """Seconds from a dropped photo to its answer, as the page asks for it, and of the direct call; medians."""
@@ -253,10 +286,15 @@ class Serve:
         directly = once["directly_per_second"]
         print_table(
             "predictions per second",
-            ["", "per second", "ratio"],
-            [["the classifier, called directly", f"{directly:.1f}", "1"]]
+            ["", "per second", "ratio", "ratio of processor time"],
+            [["the classifier, called directly", f"{directly:.1f}", "1", "1"]]
             + [
-                [f"{row['clients']} clients over HTTP", f"{row['per_second']:.1f}", f"{row['ratio']:.2f}"]
+                [
+                    f"{_clients(row['clients'])} over HTTP",
+                    f"{row['per_second']:.1f}",
+                    f"{row['ratio']:.2f}",
+                    f"{row['processor_ratio']:.2f}" if row["processor_ratio"] else "",
+                ]
                 for row in rows
             ],
             f"{self.photos} photos per turn, best of {self.rounds} turns; {os.cpu_count()} cores, for clients too",

@@ -80,7 +80,7 @@ def _share(number: int | None, share: Share) -> ShareRight:
 def advice_from(fitted: Fitted, found: Findings, names: tuple[str, ...]) -> list[Advice]:
     """Plain sentences, those that help most first."""
     counts = np.bincount(fitted.labels, minlength=len(names))
-    said = []
+    said: list[tuple[int | None, str]] = []
     if across := sum(one.across for one in found.copies):
         said.append((None, f"{_counted(across, 'photo')} stand in two classes: keep each in the right one."))
     if found.mislabelled:

@@ -155,7 +155,7 @@ class Learner:
 
     def ask(self, pixels: Sequence[Pixels]) -> np.ndarray:
         """The readings of photos that are not kept."""
-        futures = [self.reader.submit(lambda one=one: one, Urgency.QUESTION) for one in pixels]
+        futures = [self.reader.submit(partial(_as_it_is, one), Urgency.QUESTION) for one in pixels]
         return np.stack([future.result(PATIENCE).vector for future in futures])
 
     # Inside
@@ -183,7 +183,7 @@ class Learner:
     def _read(self, project: int, photo: int, pixels: Pixels | None) -> None:
         memory = self._memories[project]
         path = self._store.file(self._store.photo(project, photo))
-        take = partial(load, path, self.side) if pixels is None else lambda: pixels
+        take = partial(load, path, self.side) if pixels is None else partial(_as_it_is, pixels)
         with self._turn:
             if photo in memory.unread or photo in memory.readings or photo in memory.unreadable:
                 return
@@ -275,6 +275,10 @@ class Learner:
         names = [row["name"] for row in self._store.classes(project) if row["id"] in labelled]
         found = f"photos of one class ({names[0]!r})" if names else "no photo with a class"
         return f"there is {found}; a classifier needs photos of two classes or more".replace("is photos", "are photos")
+
+
+def _as_it_is(pixels: Pixels) -> Pixels:
+    return pixels
 
 
 def picture_path(store: Store, project: int, photo: int) -> Path:

@@ -13,21 +13,25 @@ from pathlib import Path
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int, UInt8
+from PIL import Image
 
-from implanting.advice import thumbnails_of
 from implanting.base import BaseNetwork
 from implanting.classifier import ImageClassifier, Learned
 from implanting.config import InferenceConfig
 from implanting.dense_classification import left_out_cosines, probabilities, prototype_classifier, prototypes
 from implanting.fewshot import UNKNOWN, Calibration, calibrate, open_set_score
 from implanting.heatmap import Explanation
+from implanting.images import resize
 
 NONE = "none of these"
 """The answer for a photo that fits no class."""
 
 Readings = Float[np.ndarray, "photo dim"]
 
-THUMBNAIL_BYTES = 16 * 16 * 3
+THUMBNAIL = 16
+"""Side of the thumbnails by which `advice` finds copies."""
+
+THUMBNAIL_BYTES = THUMBNAIL * THUMBNAIL * 3
 
 ENOUGH = 3
 """Photos that some class must have for its photos to say how sure the classifier is."""
@@ -53,14 +57,15 @@ class Reading:
     @classmethod
     def from_bytes(cls, content: bytes) -> "Reading":
         """The inverse."""
-        thumbnail = np.frombuffer(content[:THUMBNAIL_BYTES], np.uint8).reshape(16, 16, 3)
+        thumbnail = np.frombuffer(content[:THUMBNAIL_BYTES], np.uint8).reshape(THUMBNAIL, THUMBNAIL, 3)
         return cls(np.frombuffer(content[THUMBNAIL_BYTES:], np.float32).copy(), thumbnail)  # torch wants it writable
 
 
 def read(base: BaseNetwork, images: UInt8[np.ndarray, "photo size size 3"]) -> list[Reading]:
     """One pass through the network."""
     vectors = base.embed(torch.from_numpy(images)).mean(1).cpu().numpy()
-    return [Reading(*both) for both in zip(vectors, thumbnails_of(list(images)), strict=True)]
+    thumbnails = [resize(Image.fromarray(image), THUMBNAIL) for image in images]
+    return [Reading(*both) for both in zip(vectors, thumbnails, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)

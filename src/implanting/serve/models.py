@@ -51,7 +51,7 @@ class Photo(BaseModel):
     class_id: int | None
     width: int
     height: int
-    removed: bool = Field(False, description="It was removed after the revision that was asked for.")
+    removed: bool = Field(default=False, description="It was removed after the revision that was asked for.")
 
 
 class Learning(BaseModel):
@@ -116,7 +116,7 @@ class Done(BaseModel):
 
     revision: int
     about: str = ""
-    id: int | None = Field(None, description="Of what was made.")
+    id: int | None = Field(default=None, description="Of what was made.")
 
 
 class Probability(BaseModel):
