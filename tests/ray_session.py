@@ -22,7 +22,9 @@ def main(trees: str, album: str, program: str) -> None:
     ray.data.DataContext.get_current().enable_progress_bars = False
     adapter.IMAGES_PER_BLOCK = 8
     rows, killed = [], None
-    for batch in adapter.classify(album, trees, actors=2).iter_batches(batch_format="pyarrow", prefetch_batches=0):
+    for batch in adapter.classify(album, trees, actors=2).iter_batches(
+        batch_size=8, batch_format="pyarrow", prefetch_batches=0
+    ):
         rows += batch.to_pylist()
         if killed is None:
             killed = actors_of(os.getpid())[0]

@@ -39,7 +39,7 @@ def test_a_copy_is_found_within_a_class_and_across(again):
     assert (within.images, within.across) == ((1, 4), False)
     (across,) = find_copies(thumbnails, np.array([0, 1, 2, 3, 2]))
     assert (across.images, across.across) == ((1, 4), True)
-    assert across.similarity > 0.98
+    assert across.similarity > 0.97
 
 
 def test_groups_across_classes_come_first_and_hold_all_their_copies():

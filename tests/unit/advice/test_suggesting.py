@@ -1,5 +1,7 @@
 """Photos to label next: uncertain, and unlike each other."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -64,7 +66,7 @@ def test_nothing_to_suggest_from(base):
 
 
 def test_examples_are_answered_without_themselves(base):
-    """A wrong label is answered with the class that the image is of, which a fit to it would have learned."""
+    """A wrong label is not confirmed, as it would be by a classifier that was fitted to it."""
     labels = NAMES.copy()
     wrong = int(np.flatnonzero(labels[:16] == "oak")[0])
     labels[wrong] = "ash"
@@ -73,7 +75,7 @@ def test_examples_are_answered_without_themselves(base):
     assert examples.classes == ("ash", "beech", "oak", "élm")
     assert examples.names[0] == f"{labels[0]}, example 1"
     assert examples.asked.all()
-    assert examples.classes[int(examples.probabilities[wrong].argmax())] == "oak"
+    assert examples.probabilities[wrong, examples.classes.index("ash")] < 0.5
     assert np.allclose(examples.probabilities.sum(1), 1, atol=1e-5)
 
 
@@ -83,10 +85,10 @@ def test_an_example_alone_in_its_class_has_no_answer(base):
     assert examples_of(classifier).asked.tolist() == [True, True, True, True, False]
 
 
-def test_examples_of_a_classifier_that_was_changed_since(base):
+def test_examples_of_an_earlier_version_and_names_that_are_too_few(base):
     classifier = fitted(FewShotClassifier(base, implants=False))
     with pytest.raises(DataError, match="3 names are given for 16 examples"):
         examples_of(classifier, ["a", "b", "c"])
-    classifier.add_images(IMAGES[16:18], NAMES[16:18])
+    classifier.learned_ = dataclasses.replace(classifier.learned_, held_out=None)  # as in files of earlier versions
     with pytest.raises(ConfigError, match="fit it again, or check the folder"):
         examples_of(classifier)
