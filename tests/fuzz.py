@@ -477,11 +477,13 @@ def run(seconds: float, cases: int, seed: int, keep: Path, kinds: list[str]) -> 
     resource.setrlimit(resource.RLIMIT_AS, (held + MEMORY, resource.RLIM_INFINITY))
     torch.set_num_threads(1)
     done, failed, began, number = Counter[str](), Counter[str](), time.monotonic(), 0
-    while number < cases and time.monotonic() - began < seconds:
-        for kind in kinds:
-            done[kind] += 1
-            failed[kind] += not run_case(kind, seed, number, keep)
-        number += 1
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with contextlib.suppress(KeyboardInterrupt):  # stopped early, it still says how far it came
+        while number < cases and time.monotonic() - began < seconds:
+            for kind in kinds:
+                failed[kind] += not run_case(kind, seed, number, keep)
+                done[kind] += 1
+            number += 1
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     seconds = time.monotonic() - began
     print(f"{done.total()} cases in {seconds:.0f} s, {failed.total()} failed; seed {seed}, peak {peak:.2f} GiB")
