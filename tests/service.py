@@ -68,8 +68,10 @@ def serving(data: Path, base: BaseNetwork | str, **given: Any) -> Iterator[Clien
 def photo(
     colour: tuple[int, int, int] = (200, 40, 40), seed: int = 0, size: tuple[int, int] = (64, 48), kind: str = "JPEG"
 ) -> bytes:
-    """A noisy picture in one colour."""
-    noise = np.random.default_rng(seed).normal(0, 25, (size[1], size[0], 3))
+    """A picture of blocks in about one colour, no two of which are alike."""
+    generator, shape = np.random.default_rng(seed), (size[1], size[0])
+    blocks = Image.fromarray(generator.integers(0, 256, (6, 6), dtype=np.uint8)).resize(size, Image.Resampling.NEAREST)
+    noise = generator.normal(0, 10, (*shape, 3)) + (np.asarray(blocks, dtype=float)[..., None] - 128) / 3
     file = io.BytesIO()
     Image.fromarray((np.array(colour) + noise).clip(0, 255).astype(np.uint8)).save(file, kind)
     return file.getvalue()

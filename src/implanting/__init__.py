@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from implanting.base import load_base as load_base
     from implanting.baselines import METHODS as METHODS
     from implanting.classifier import Answer as Answer
+    from implanting.classifier import HeldOut as HeldOut
     from implanting.classifier import ImageClassifier as ImageClassifier
     from implanting.classifier.estimator import FewShotClassifier as FewShotClassifier
     from implanting.config import AugmentConfig as AugmentConfig
@@ -74,7 +75,7 @@ _NAMES = {
     "advice": "Confused Copies Examples Findings Mislabelled Suggestion check examples_of suggest",
     "base": "BaseDescription BaseNetwork TrainingFacts Validation load_base",
     "baselines": "METHODS",
-    "classifier": "Answer ImageClassifier",
+    "classifier": "Answer HeldOut ImageClassifier",
     "classifier.estimator": "FewShotClassifier",
     "config": "AugmentConfig ClassifierConfig DataConfig EpisodeConfig ImplantConfig InferenceConfig NetworkConfig "
     "PretrainConfig RivalConfig TaskConfig",

@@ -27,7 +27,7 @@ LARGEST_SIDE = 4096
 """Side in pixels beyond which no image is given to a network: a batch of them would not fit in any memory."""
 
 MOST_STEPS = 10**9
-"""Steps of training, or tasks, beyond which a number is taken for a slip of the keyboard: years on any machine."""
+"""Largest number of training steps or tasks; a larger one would take years and must be a typing error."""
 
 SEEDS = 2**32
 """Seeds are 0 .. SEEDS - 1: PyTorch's generator on the CPU uses only 32 bits."""
@@ -39,7 +39,7 @@ TrainingMethod = Literal["cosine", "pn", "gidaris", "maml", "tadam"]
 """How a base network is trained: with a cosine classifier (the paper's stage 1), or as another system is."""
 
 CLASSIFYING: tuple[TrainingMethod, ...] = ("cosine", "gidaris")
-"""Those that learn class weights of the base classes."""
+"""The training methods that learn class weights of the base classes."""
 
 MethodName = Literal[
     "prototypes",
@@ -133,7 +133,7 @@ class AugmentConfig:
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Where the images are and how they are read."""
+    """The location of the images, and how they are read."""
 
     splits: str | None = None
     """Class lists for data that comes unsplit: fc100, cifar-fs, miniimagenet, or a JSON or csv FILE."""
@@ -152,14 +152,14 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class EpisodeConfig:
-    """Training by episodes, small tasks of base classes, where --method is not cosine."""
+    """Training on episodes (small tasks of base classes), if --method is not cosine."""
 
     train_way: int = 5
-    """Classes of an episode; more than at test may help prototypical networks."""
+    """Classes per episode; more than at test time may help prototypical networks."""
     train_shot: int = 5
-    """Support images of each class of an episode."""
+    """Support images per class of an episode."""
     train_queries: int = 15
-    """Query images of each class of an episode."""
+    """Query images per class of an episode."""
     episodes: int = 1
     """Episodes per step, summed over processes."""
     distance: Literal["euclidean", "cosine"] = "euclidean"
@@ -167,15 +167,15 @@ class EpisodeConfig:
     inner_steps: int = 5
     """maml: steps of gradient descent on the supports of an episode."""
     inner_test_steps: int = 10
-    """maml: the same for a task at test."""
+    """maml: steps of gradient descent on the supports of a task at test time."""
     inner_learning_rate: float = 0.01
     """maml: learning rate of these steps."""
     first_order: bool = False
-    """maml: leave out the second derivatives of the inner steps."""
+    """maml: ignore the second derivatives of the inner steps."""
     co_training: float = 0.9
     """tadam: share of steps on all base classes, to the power of the twentieths of training done; 0: no such step."""
     co_training_batch: int = 64
-    """tadam: images of such a step."""
+    """tadam: images per step on all base classes."""
 
     def __post_init__(self) -> None:
         require_listed(self)
@@ -188,7 +188,7 @@ class EpisodeConfig:
 
     @property
     def images(self) -> int:
-        """Images of a step."""
+        """Images per step."""
         return self.episodes * self.train_way * (self.train_shot + self.train_queries)
 
 
@@ -391,7 +391,7 @@ class ImplantConfig:
 
 @dataclass(frozen=True)
 class RivalConfig:
-    """Settings of the other methods of --method; chosen on validation classes (docs/lab-log.md)."""
+    """Settings of the other methods, chosen by --method; tuned on validation classes (docs/lab-log.md)."""
 
     logistic_strength: float = 3.0
     """logistic: the inverse of the penalty on the weights, as scikit-learn's C."""
@@ -401,7 +401,7 @@ class RivalConfig:
     """baseline++: learning rate of AdamW."""
     block_steps: int = 10
     """last-block: full-batch steps on the leave-one-out subtasks of the supports."""
-    block_learning_rate: float = 3e-4
+    block_learning_rate: float = 1e-4
     """last-block: learning rate of AdamW."""
     imprint_steps: int = 0
     """imprinted: steps of fine-tuning on base images and supports; 0 imprints only."""
@@ -422,6 +422,9 @@ class ClassifierConfig:
     base: str = "efficientnet-lite0"
     """The base network: efficientnet-lite0 (photos), efficientnet-lite2 or lite0+lite2 (photos, two and three times the
     cost), fc100 (32 px), or a file written by `implanting pretrain`."""
+    head: Literal["auto", "logistic", "prototypes"] = "auto"
+    """How classes are told apart: a trained logistic head, prototypes (the paper's way), or auto: prototypes with
+    implants, else the head."""
     implants: Literal["auto"] | bool = "auto"
     """Train implants on the examples: True, False, or auto, which trains them if they helped on validation images."""
     unknown: str | None = None

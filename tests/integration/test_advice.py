@@ -18,13 +18,13 @@ NAMES = ("ash", "elm", "oak")
 
 @pytest.fixture
 def photos(tmp_path: Path) -> Path:
-    """Three classes of six photos, of which one ash lies among the oaks; the others are not labelled."""
+    """Three classes of six photos, of which one elm lies among the oaks; the others are not labelled."""
     for number, name in enumerate(NAMES):
         for at, image in enumerate(SHADES.images[number == SHADES.labels].numpy()):
             place = tmp_path / "photos" / name if at < 6 else tmp_path / "unlabelled"
             place.mkdir(parents=True, exist_ok=True)
             Image.fromarray(image).save(place / f"{name} {at}.png")
-    (tmp_path / "photos" / "ash" / "ash 0.png").rename(tmp_path / "photos" / "oak" / "ash 0.png")
+    (tmp_path / "photos" / "elm" / "elm 0.png").rename(tmp_path / "photos" / "oak" / "elm 0.png")
     return tmp_path / "photos"
 
 
@@ -39,8 +39,8 @@ def test_a_wrong_label_and_the_accuracy_are_found_in_a_folder_and_in_a_file(phot
     check = ["check", "--base", str(base_file)]
     assert main([*check, str(photos), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert [Path(one["image"]).name for one in document["mislabelled"]] == ["ash 0.png"]
-    assert (document["mislabelled"][0]["class"], document["mislabelled"][0]["looks_like"]) == ("oak", "ash")
+    assert [Path(one["image"]).name for one in document["mislabelled"]] == ["elm 0.png"]
+    assert (document["mislabelled"][0]["class"], document["mislabelled"][0]["looks_like"]) == ("oak", "elm")
     assert document["expected"]["images"] == 18
     assert document["expected"]["low"] < document["expected"]["mean"] < 1
     assert main([*check, str(photos)]) == 0
@@ -61,7 +61,7 @@ def test_fit_says_what_to_expect_and_what_is_doubtful(photos, base_file, tmp_pat
     shown = capsys.readouterr().out
     assert "accuracy to expect: 9" in shown
     assert "18 images); each photo was asked of a classifier that was fitted without it" in shown
-    assert "ash 0.png" in shown
+    assert "elm 0.png" in shown
     assert FewShotClassifier.load(out).supports_ is None
 
 
@@ -82,8 +82,8 @@ def test_photos_to_label_next(photos, base_file, tmp_path, capsys):
 def test_what_cannot_be_checked_or_suggested_is_told(photos, base_file, tmp_path, capsys):
     out = tmp_path / "trees.safetensors"
     FewShotClassifier(base_file, implants=False).fit(*read_folder(photos)).save(out)
-    assert main(["check", str(out)]) == 2
-    assert "was not made with --keep-supports: check the folder" in error_of(capsys)
+    assert main(["check", str(out)]) == 0
+    assert "copies of one image: not known" in " ".join(capsys.readouterr().out.split())
     (tmp_path / "empty").mkdir()
     assert main(["suggest", str(out), str(tmp_path / "empty")]) == 2
     assert "empty holds no image" in error_of(capsys)
@@ -109,7 +109,7 @@ def test_explaining_a_folder(photos, base_file, tmp_path, capsys):
     out, maps = tmp_path / "trees.safetensors", tmp_path / "maps"
     FewShotClassifier(base_file, implants=False).fit(*read_folder(photos)).save(out)
     (tmp_path / "some" / "in").mkdir(parents=True)
-    shutil.copy(photos / "elm" / "elm 0.png", tmp_path / "some" / "in" / "a.png")
+    shutil.copy(photos / "elm" / "elm 1.png", tmp_path / "some" / "in" / "a.png")
     (tmp_path / "some" / "bad.png").write_bytes(b"no image")
     assert main(["explain", str(out), str(tmp_path / "some"), "--out", str(maps)]) == 0
     said = capsys.readouterr()

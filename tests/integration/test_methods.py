@@ -116,7 +116,7 @@ def test_base_classes_are_told_apart_by_those_that_can(classes: str, bases: Path
         ("cosine", ["--method", "tadam"], "make one with `implanting pretrain --method tadam`"),
         ("maml", ["--method", "nearest"], "tested by --method maml alone"),
         ("maml", ["--way", "3"], "set --way 5, or train with --train-way 3"),
-        ("pn", ["--classes", "both"], "--method pn tells novel classes apart only"),
+        ("pn", ["--classes", "both"], "--method pn classifies novel classes only"),
         ("pn", ["--classes", "both", "--method", "prototypes"], "has no class weights"),
         ("cosine", ["--method", "nearest", "--support-views", "2"], "--method nearest is defined without views"),
         ("cosine", ["--method", "nearest", "--implants"], "--implants and --method both say what to test"),

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect, sync_playwright
 from skimage import data
 
 from implanting.base import BaseNetwork, load_base
@@ -67,11 +67,17 @@ def page(browser: Browser, service: Client) -> Iterator[Page]:
     complaints: list[str] = []
     page.on("request", lambda request: complaints.append(request.url) if foreign(request.url, service) else None)
     page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("console", lambda line: complaints.append(line.text) if line.type == "error" else None)
+    page.on("console", lambda line: complaints.append(line.text) if complains(line) else None)
+    page.on("filechooser", lambda _: None)  # so that choosers are caught from the start, also a key's
     page.goto(service.url)
     yield page
     context.close()
     assert complaints == []
+
+
+def complains(line: ConsoleMessage) -> bool:
+    """Whether a line is about a fault of the page; what a user did wrong is answered with 422, which Chromium notes."""
+    return line.type == "error" and "status of 422" not in line.text
 
 
 def foreign(url: str, service: Client) -> bool:
@@ -99,6 +105,7 @@ def shoot(page: Page, name: str, **given: bool) -> None:
     """A picture for the documents, where one is asked for."""
     if folder := os.environ.get("SCREENSHOTS"):
         page.wait_for_timeout(400)
+        page.evaluate("() => document.querySelector('#notes').replaceChildren()")
         page.screenshot(path=Path(folder) / f"serve-{name}.jpg", type="jpeg", quality=82, **given)
 
 
@@ -157,6 +164,9 @@ def test_the_whole_way_from_photos_to_a_file(page: Page, photos: Path, tmp_path:
         expect(card(page, name)).to_contain_text("5 photos")
     learned(page)
     expect(page.get_by_label("Project name")).to_have_value("Breakfast <b>&amp;</b> “cats” 🐱")
+    page.get_by_label("Project name").fill("Breakfast and cats")
+    page.keyboard.press("Enter")
+    expect(page).to_have_title(re.compile("^Breakfast and cats"))
     expect(card(page, "cat").locator(".tile img").first).to_have_js_property("complete", True)
     shoot(page, "teach")
     page.get_by_label("Name of a new class").fill("nothing yet")
@@ -199,7 +209,7 @@ def test_the_whole_way_from_photos_to_a_file(page: Page, photos: Path, tmp_path:
     choose(page, page.get_by_role("button", name="Choose a folder"), photos / "ask")
     grid = page.get_by_role("listbox", name="Photos to ask about")
     expect(grid.get_by_role("option")).to_have_count(6)
-    expect(grid.get_by_role("option", name=re.compile(r"^rocket 7.jpg: rocket \d"))).to_be_visible()
+    expect(grid.get_by_role("option", name=re.compile(r"^rocket 7.jpg: rocket [>\d]"))).to_be_visible()
     page.get_by_label("Order").select_option("By name")
     expect(grid.get_by_role("option").first).to_have_attribute("aria-posinset", "1")
     with page.expect_download() as download:
@@ -259,7 +269,7 @@ def test_the_whole_way_from_photos_to_a_file(page: Page, photos: Path, tmp_path:
     expect(page.locator(".heat")).to_be_visible()
     shoot(page, "phone")
     page.get_by_role("button", name="All projects").click()
-    expect(page.get_by_role("heading", name="Breakfast <b>&amp;</b> “cats” 🐱")).to_be_visible()
+    expect(page.get_by_role("heading", name="Breakfast and cats")).to_be_visible()
 
 
 def unnamed(page: Page) -> list[str]:
@@ -281,7 +291,7 @@ def tab_to(page: Page, name: str) -> None:
             """() => { const one = document.activeElement;
             return one.getAttribute("aria-label") || one.textContent.trim() || one.placeholder || ""; }"""
         )
-        if name in found:
+        if name == found:
             return
     raise AssertionError(f"{name} cannot be reached by keyboard")
 
@@ -363,7 +373,6 @@ def test_what_is_wrong_is_shown_in_the_words_of_the_library(page: Page, tmp_path
     page.get_by_label("Name of a new class").fill("a")
     page.keyboard.press("Enter")
     expect(card(page, "a")).to_be_visible()
-    page.once("console", lambda _: None)
     choose(page, card(page, "a").get_by_role("button", name="Add photos"), [tmp_path / "text.jpg"])
     expect(page.get_by_role("alert")).to_contain_text("'text.jpg': the image given as 8 bytes is not an image")
 
@@ -390,33 +399,17 @@ def many_photos(folder: Path, count: int, base: BaseNetwork) -> int:
     store = Store(folder)
     project = store.add_project("Many")
     classes = [store.add_class(project, name) for name in ("many", "few")]
-    rows = [
-        (
-            number + 1,
-            project,
-            classes[number >= count - 10],
-            f"photo {number}",
-            f"{number:032x}.png",
-            str(number),
-            8,
-            8,
-            1,
-        )
-        for number in range(count)
-    ]
-    columns = "id, project, class, name, file, digest, revision, width, height"
-    insert = f"INSERT INTO photos ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, 8, 8)"
-    with store._writing():
-        store._database.executemany(insert, rows)
+    labels = [classes[number >= count - 10] for number in range(count)]
+    photos = store.add_records(project, [(label, f"photo {number}") for number, label in enumerate(labels)])
     generator = np.random.default_rng(0)
     thumbnail = np.zeros((16, 16, 3), np.uint8)
     vectors = generator.normal(0, 1, (count, 1280)).astype(np.float32)
-    readings = {number + 1: Reading(vectors[number], thumbnail).to_bytes() for number in range(count)}
+    readings = {photo: Reading(vectors[number], thumbnail).to_bytes() for number, photo in enumerate(photos)}
     store.keep_readings(base.fingerprint, readings)
     picture = io.BytesIO()
     Image.new("RGB", (8, 8), "teal").save(picture, "JPEG")
-    for name in {row[4] for row in rows}:
-        path = store.thumbnails / name[:2] / f"{name[:32]}.jpg"
+    for photo in photos:
+        path = store.thumbnail_path(store.photo(project, photo))
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(picture.getvalue())
     store.close()

@@ -31,7 +31,7 @@ from implanting.networks import (
     device_of,
     folded,
     packed,
-    readings,
+    reading_dims,
 )
 from implanting.runtime import Progress, prefixed, silent
 
@@ -68,7 +68,10 @@ class UsageDefaults:
     """Views of each support that a prototype averages where supports are few."""
     calibrations: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     """How sure prototypes of so many supports per class may be."""
-    head: "HeadDefaults" = field(default_factory=lambda: HeadDefaults())
+    head: HeadDefaults = field(default_factory=HeadDefaults)
+    """How a head is trained."""
+    implants_beat_head: bool = False
+    """Whether implants with prototypes are better than a head, where both can be had."""
 
     def support_views(self, shots: int) -> int:
         """Views of each support that a prototype averages, with so many supports per class."""
@@ -83,7 +86,9 @@ class UsageDefaults:
 def _usage_of(description: BaseDescription) -> UsageDefaults:
     """Of a network that stage 1 trained, as FC100's validation classes and its own validation showed."""
     calibration = description.training.calibration
-    return UsageDefaults(implants_from_shots=2, calibrations={1: calibration} if calibration else {})
+    return UsageDefaults(
+        implants_from_shots=2, calibrations={1: calibration} if calibration else {}, implants_beat_head=True
+    )
 
 
 class BaseNetwork:
@@ -265,12 +270,10 @@ class BaseNetwork:
         self.map_size(*images.shape[1:3])
         return map_readings(self.quick, self.preprocessing.normalisation, images)
 
-    @cached_property
+    @property
     def reading_dims(self) -> tuple[int, ...]:
         """How many numbers each reading has."""
-        black = torch.zeros(1, 3, *self.preprocessing.image_size, device=self.device)
-        with torch.inference_mode():
-            return tuple(reading.shape[1] for reading in readings(self.quick, black))
+        return reading_dims(self.network)
 
     @torch.no_grad()
     def activations(

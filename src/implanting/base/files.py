@@ -11,7 +11,14 @@ from torch import Tensor, nn
 
 from implanting.base.base_network import BaseNetwork, weights
 from implanting.base.description import BaseDescription, build, count_numbers
-from implanting.base.imagenet import BUNDLED, IMAGENET_BASES, imagenet_base, imagenet_document, imagenet_from_document
+from implanting.base.imagenet import (
+    BUNDLED,
+    IMAGENET_BASES,
+    imagenet_base,
+    imagenet_classes,
+    imagenet_document,
+    imagenet_from_document,
+)
 from implanting.dense_classification import CosineClassifier
 from implanting.errors import CheckpointError, ConfigError, ImplantingError
 from implanting.networks import EfficientNetLite, Network, SideBySide
@@ -37,7 +44,7 @@ def base_document(base: BaseNetwork) -> tuple[dict[str, Any], dict[str, Tensor]]
         raise ConfigError(
             f"{base.name} is a network of your own, which a file cannot hold: save slim, and give it again on loading"
         )
-    return imagenet_document(base), base.tensors
+    return imagenet_document(base), base.tensors | imagenet_classes(base.network)
 
 
 def base_from_document(

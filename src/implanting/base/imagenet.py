@@ -24,7 +24,7 @@ from implanting.config import VIEWS, Pooling
 from implanting.errors import CheckpointError
 from implanting.images import Normalisation, Preprocessing
 from implanting.networks import LITE0, LITE2, EfficientNetLite, LiteVariant, SideBySide, build_lite, published_lite
-from implanting.runtime import checked, part
+from implanting.runtime import checked, part, prefixed
 
 BUNDLED = Path(__file__).parent / "weights"
 """What comes with this package."""
@@ -40,7 +40,7 @@ PIXELS = Normalisation((127 / 255,) * 3, (128 / 255,) * 3)
 POOLING: Pooling = "gap"
 """How they were trained, and better at test than dense queries on flowers (docs/lab-log.md)."""
 
-LAST_WEIGHTS, MIDDLE_WEIGHTS = (1.0, 1.0, 0.75), (2.25, 9.0, 36.0)
+LAST_WEIGHTS, MIDDLE_WEIGHTS = (1.0, 1.0, 0.87), (1.5, 3.0, 6.0)
 """Of the readings of the last layers, and those of the middle one among which a task may choose (docs/lab-log.md)."""
 
 
@@ -144,6 +144,18 @@ class Stored:
     resizing: str
 
 
+def imagenet_classes(network: EfficientNetLite | SideBySide) -> dict[str, Tensor]:
+    """The weights of ImageNet's classifier for each network that has them, by the names they have in a file."""
+    members = network.networks if isinstance(network, SideBySide) else [network]
+    named = {
+        f"{place}.{name}": value
+        for place, member in enumerate(members)
+        for name, value in {"weights": member.class_weights, "biases": member.class_biases}.items()
+        if value is not None
+    }
+    return prefixed("imagenet", named)
+
+
 def imagenet_from_document(document: Mapping[str, Any], tensors: Mapping[str, Tensor], path: str | Path) -> BaseNetwork:
     """The inverse of `imagenet_document`; `path` names the file in errors."""
     name = document["origin"]
@@ -156,6 +168,9 @@ def imagenet_from_document(document: Mapping[str, Any], tensors: Mapping[str, Te
         members, weights = IMAGENET_BASES[name].members, part("network", tensors)
         parts = [weights] if len(members) == 1 else [part(f"members.{place}", weights) for place in range(len(members))]
         networks = [build_lite(each, member.variant) for each, member in zip(parts, members, strict=True)]
+        for place, network in enumerate(networks):
+            if classes := part(f"imagenet.{place}", tensors):
+                network.class_weights, network.class_biases = classes["weights"], classes["biases"]
         stored = checked(document, Stored)
         preprocessing = Preprocessing(stored.image_size, stored.normalisation, stored.resizing)
         return _base_of(name, networks, preprocessing, stored.pooling, stored.tau)
@@ -187,11 +202,14 @@ def _head(with_classes: Sequence[bool]) -> HeadDefaults:
     """
     others = [LAST_WEIGHTS if known else LAST_WEIGHTS[:2] for known in with_classes]
     rows = (tuple(weight for last in others for weight in (*last, middle)) for middle in MIDDLE_WEIGHTS)
-    return HeadDefaults(tuple(rows), few_shot_views=2)
+    return HeadDefaults(tuple(rows), few_shot_views=2, calibrations=_calibrations(IMAGENET, "head_calibrations"))
 
 
 @cache
-def _calibrations(name: str) -> Mapping[int, Mapping[str, Any]]:
-    """How sure prototypes of one and of two images per class may be, tuned on the same flower classes."""
+def _calibrations(name: str, kind: str = "calibrations") -> Mapping[int, Mapping[str, Any]]:
+    """How sure prototypes, or a head, of one and of two images per class may be, tuned on choosing classes.
+
+    Those of a head were measured on Lite0 and serve Lite2 too.
+    """
     stored = json.loads((BUNDLED / f"{name}.json").read_text())
-    return {int(shots): document for shots, document in stored["calibrations"].items()}
+    return {int(shots): document for shots, document in stored[kind].items()}

@@ -79,3 +79,4 @@ METHODS: dict[MethodName, Card] = {
         trained_by="tadam",
     ),
 }
+"""Every method of `evaluate`, by its name: title, citation and needs."""

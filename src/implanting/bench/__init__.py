@@ -9,5 +9,6 @@ from implanting.bench.evaluate import Evaluate
 from implanting.bench.inference import Inference
 from implanting.bench.photos import Photos
 from implanting.bench.pretrain import Pretrain
+from implanting.bench.serve import Serve
 
-__all__ = ["Adapt", "Classifier", "Evaluate", "Inference", "Photos", "Pretrain"]
+__all__ = ["Adapt", "Classifier", "Evaluate", "Inference", "Photos", "Pretrain", "Serve"]

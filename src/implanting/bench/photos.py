@@ -1,7 +1,7 @@
-"""Ours beside what anybody would try first, on the user's own photos: accuracy, calibration and time.
+"""Our classifier compared with the obvious rivals, on the user's own photos: accuracy, calibration and time.
 
-Every method gets the same draws: some photos per class to learn from, others to be asked about. Ours is fitted and
-asked as a user would, from pixels on; photos that went through the network in an earlier draw are remembered. The
+All methods get the same draws: some photos per class to learn from, others to test on. Ours is fitted and tested as a
+user would do it, starting from pixels; photos that went through the network in an earlier draw are remembered. The
 rivals read the pooled features of the same network, each of unit length.
 """
 
@@ -46,24 +46,24 @@ Queries = Int[Tensor, " query"]
 
 @dataclass(frozen=True)
 class Answers:
-    """What one method said of the photos of one draw, and the processor time it took without the network."""
+    """The answers of one method to the photos of one draw, and its processor time without the network."""
 
     probabilities: Probabilities
     fit_seconds: float
     predict_seconds: float
-    """For all photos together."""
+    """Seconds for all photos together."""
     fit_passes: int
-    """Images that had to go through the network for the fit: the photos, and other views of them."""
+    """Number of images that the fit passes through the network: the photos, and other views of them."""
     predict_passes: int
 
 
 @dataclass(frozen=True)
 class Photographs:
-    """Photos that are drawn from, and their features."""
+    """The photos from which draws are made, and their features."""
 
     images: UInt8[Tensor, "image size size 3"]
     features: Float[Tensor, "image dim"]
-    """Pooled, of unit length."""
+    """Pooled features of unit length."""
     base: RememberingBase
     embed_seconds: float
     """Processor time of the network for one image."""
@@ -90,7 +90,7 @@ def possible_images(asked: Sequence[int] | None, fewest: int, name: str) -> tupl
 
 
 def embedded(base: BaseNetwork, images: UInt8[Tensor, "image size size 3"], progress: Progress = silent) -> Photographs:
-    """All photos through the network once, timed."""
+    """Pass all photos through the network once, and time it."""
     remembering = RememberingBase(base)
     _ = remembering.quick  # made before the clock runs
     began, pooled = time.process_time(), []
@@ -102,7 +102,7 @@ def embedded(base: BaseNetwork, images: UInt8[Tensor, "image size size 3"], prog
 
 
 def ours(photos: Photographs, support: Labels, labels: Labels, query: Queries) -> Answers:
-    """Fit and ask as a user does; the time of the network is taken out, the images that it saw are counted."""
+    """Fit and predict as a user does; the time of the network is subtracted, and its images are counted."""
     base = photos.base
     classifier = ImageClassifier(base, device="cpu")
     fit_seconds, fit_passes = _without_network(

@@ -1,7 +1,7 @@
 """A base network that computes every image once, so that many classifiers can be fitted on the same photos.
 
-A classifier that is given it takes its usual way, from pixels on; only the pass through the network is left out where
-the same pixels went through it before. Images are known by a hash of their pixels.
+A classifier on this base works as usual, starting from pixels; only the pass through the network is skipped if the same
+pixels went through it before. Images are identified by a hash of their pixels.
 """
 
 import hashlib
@@ -19,20 +19,20 @@ from implanting.runtime import Progress, silent
 
 Images = UInt8[Tensor, "image height width 3"]
 Parts = list[Tensor]
-"""What a network gives for some images, or for one."""
+"""The outputs of a network for several images, or for one."""
 
 
 class RememberingBase(BaseNetwork):
-    """The same base network; it counts the images it is asked for and the time that looking them up takes."""
+    """The same base network; it also counts the requested images and the time that looking them up takes."""
 
     def __init__(self, base: BaseNetwork, budget: int = MEMORY_BUDGET) -> None:
         self.__dict__.update(base.__dict__)
         self.asked = 0
-        """Images that were asked for, known or not."""
+        """Number of images requested, known or not."""
         self.computed = 0
-        """Images that went through the network."""
+        """Number of images that went through the network."""
         self.seconds = 0.0
-        """Processor time of the threads that asked, spent in here."""
+        """Processor time that the calling threads spent in this class."""
         self._left = budget
         self._known: dict[tuple[str, bytes], Parts] = {}
         self._lock = threading.Lock()

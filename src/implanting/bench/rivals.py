@@ -1,4 +1,4 @@
-"""What anybody would put beside a few-shot classifier: a few lines on the features of the same base network."""
+"""The obvious rivals of a few-shot classifier: a few lines each, on the features of the same base network."""
 
 from collections.abc import Callable
 
@@ -14,19 +14,19 @@ Labels = Int[Tensor, " support"]
 Queries = Float[Tensor, "query dim"]
 
 Predict = Callable[[Queries], Float[Tensor, "query way"]]
-"""Probabilities of the classes, as the supports were learnt."""
+"""A function from queries to the probabilities of the classes."""
 
 STRENGTHS = (0.1, 1.0, 10.0, 100.0, 1000.0)
-"""Values of C between which cross-validation chooses."""
+"""Values of C from which cross-validation chooses."""
 
 ONE_IMAGE = 100.0
-"""C where a class has one image, which cannot be held out."""
+"""C if a class has a single image, which cannot be held out."""
 
 FOLDS, ITERATIONS = 5, 1000
 
 
 def logistic_regression(features: Supports, labels: Labels) -> Predict:
-    """scikit-learn's, its C chosen by cross-validation where every class has two images or more."""
+    """scikit-learn's logistic regression; C is chosen by cross-validation if every class has at least two images."""
     fewest = int(labels.bincount().min())
     model = LogisticRegression(C=ONE_IMAGE, max_iter=ITERATIONS)
     if fewest >= 2:
@@ -46,7 +46,7 @@ def in_their_span(features: Supports, labels: Labels) -> Predict:
 
 
 def nearest_neighbour(features: Supports, labels: Labels) -> Predict:
-    """The class of the support with the largest cosine, with certainty."""
+    """The class of the support with the largest cosine, with probability 1."""
     classes = int(labels.max()) + 1
     return lambda queries: torch.eye(classes)[labels[(queries @ features.T).argmax(1)]]
 

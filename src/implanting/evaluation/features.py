@@ -14,7 +14,6 @@ from torch import Tensor
 
 from implanting.base import BaseNetwork
 from implanting.baselines import pooled
-from implanting.config import Pooling
 from implanting.datasets import ImageSet, add_views
 from implanting.evaluation.approaches import Approach
 from implanting.evaluation.task_images import TaskImages
@@ -80,12 +79,8 @@ class Features:
 
     @cached_property
     def vectors(self) -> Float[Tensor, "image dim"]:
-        """One vector per image of novel classes: phi pooled as rivals on frozen features read it."""
-        return pooled(self.phi[: len(self.images.novel)], self._vector_pooling)
-
-    @property
-    def _vector_pooling(self) -> Pooling:
-        return "flatten" if self.base.pooling == "flatten" else "gap"
+        """One vector per image of novel classes: phi pooled as in training, or by its mean if training was dense."""
+        return pooled(self.phi[: len(self.images.novel)], self.base.pooling)
 
     @cached_property
     def trained(self) -> ImageSet:
@@ -96,4 +91,4 @@ class Features:
     @cached_property
     def trained_vectors(self) -> Float[Tensor, "base_image dim"]:
         """One vector for each of these."""
-        return pooled(embed_together(self.base, self.trained.images, self.progress), self._vector_pooling)
+        return pooled(embed_together(self.base, self.trained.images, self.progress), self.base.pooling)

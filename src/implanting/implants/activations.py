@@ -63,7 +63,7 @@ class Activations:
         return [maps[images].float() for maps in self.base_maps], self.phi[images].float()
 
     def first(self, images: int) -> "Activations":
-        """The activations of the first so many images, as views."""
+        """The activations of the first `images` images, as views."""
         return Activations([maps[:images] for maps in self.base_maps], self.phi[:images], self.sizes)
 
 
@@ -221,7 +221,7 @@ class Supports:
         return replace(self, base_maps=base_maps, phi=self.phi[tasks[:, None], rows], labels=self.labels[images[0]])
 
     def first_views(self, views: int) -> "Supports":
-        """The same images with only the first so many views of each."""
+        """The same images, with only the first `views` views of each."""
         if views == self.views:
             return self
         rows = torch.arange(len(self.labels) * self.views).view(-1, self.views)[:, :views].flatten()

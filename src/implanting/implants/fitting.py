@@ -1,10 +1,10 @@
 """Fitting tasks: prototypes, with or without implants, and an estimate of how well they do.
 
 Cross-fitting estimates from a task's supports alone how well its classifier would do on images it has not seen.
-The leave-one-out loss cannot tell, since implants are trained on it. Here the images of each class are divided into
-folds, and each image is scored by prototypes, or by implants and their prototypes, that were fitted to the other folds:
-neither the image nor any of its views was seen, not even by batch norm. The folds of a task are fitted as further
-tasks of the batch.
+The leave-one-out loss would be too optimistic, since implants are trained on it. Here the images of each class are
+divided into folds, and each image is scored by prototypes, or by implants and their prototypes, that were fitted to the
+other folds: neither the image nor any of its views was seen, not even by batch norm. The folds of a task are fitted as
+further tasks of the batch.
 """
 
 from collections.abc import Callable

@@ -184,6 +184,7 @@ class EfficientNetLite(nn.Module):
         self.blocks = nn.ModuleList(blocks)
         self.middle = sum(stage.blocks for stage in stages[:MIDDLE_STAGE])
         """The block whose filtered map is read: the first of its stage."""
+        self.middle_channels = stages[MIDDLE_STAGE].expansion * stages[MIDDLE_STAGE - 1].channels
         self.head = Convolution(channels, DIM)
         self.tail = Tail((ImplantedLayer(0, channels, 1, activation="relu6"),))
         for name in ("class_weights", "class_biases"):  # no part of phi, so neither of its file nor of its fingerprint
@@ -216,6 +217,12 @@ class EfficientNetLite(nn.Module):
             middle = filtered if number == self.middle else middle
             x = block.from_filtered(x, filtered)
         return middle, x
+
+    @property
+    def reading_dims(self) -> tuple[int, ...]:
+        """How many numbers each reading has."""
+        classes = () if self.class_weights is None else (len(self.class_weights),)
+        return self.dim, self.dim, *classes, self.middle_channels
 
     def readings(self, x: Images) -> list[Float[Tensor, "image _"]]:
         """Rooted mean and maximum of the published map, the rooted probabilities of ImageNet's classes where their

@@ -18,11 +18,20 @@ Images = Float[Tensor, "image 3 height width"]
 class Readable(Protocol):
     """A network that offers readings of its own."""
 
+    @property
+    def reading_dims(self) -> tuple[int, ...]:
+        """How many numbers each reading has."""
+
     def readings(self, x: Images, /) -> list[Float[Tensor, "image _"]]:
         """Of normalised images, in one pass."""
 
     def reading_maps(self, x: Images, /) -> list[Float[Tensor, "image _ rows columns"]]:
         """Maps whose means over locations are the readings."""
+
+
+def reading_dims(network: Embedding) -> tuple[int, ...]:
+    """How many numbers each reading of a network has."""
+    return network.reading_dims if isinstance(network, Readable) else (network.dim,)
 
 
 def readings(network: Embedding, x: Images) -> list[Float[Tensor, "image _"]]:

@@ -44,19 +44,20 @@ class SideBySide(nn.Module):
 
     def readings(self, x: Images) -> list[Float[Tensor, "image _"]]:
         """Those of each member, one member after the other."""
-        return [reading for member in self._networks for reading in member.readings(x)]
+        return [reading for member in self.networks for reading in member.readings(x)]
 
     def reading_maps(self, x: Images) -> list[Float[Tensor, "image _ rows columns"]]:
         """Maps whose means over locations are the readings."""
-        return [maps for member in self._networks for maps in member.reading_maps(x)]
+        return [maps for member in self.networks for maps in member.reading_maps(x)]
 
     @property
-    def _networks(self) -> list[EfficientNetLite]:
+    def networks(self) -> list[EfficientNetLite]:
+        """The members."""
         return cast(list[EfficientNetLite], list(self.members))
 
     def map_size(self, height: int, width: int) -> tuple[int, int]:
         """The locations (rows, columns) that an image of this size gives, which are those of every member."""
-        return self._networks[0].map_size(height, width)
+        return self.networks[0].map_size(height, width)
 
 
 def of_unit_mean(maps: Images) -> Images:

@@ -41,7 +41,7 @@ class Row:
     cells: Mapping[str, Cell]
     source: Literal["paper", "literature", "ours"] = "paper"
     system: Stage1 | None = None
-    """What to train where a row from the literature is to be run by us."""
+    """The network to train if this row from the literature is run by us."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Table:
     rows: tuple[Row, ...]
     note: str = ""
     called: str | None = None
-    """Its name where it is none of the paper's tables."""
+    """The name of a table that is not one of the paper's."""
 
     @property
     def name(self) -> str:

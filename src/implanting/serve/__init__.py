@@ -4,6 +4,8 @@ It stores photos, answers requests and shows what the library computes. How anyt
 this room does not know: `learning.py` is its one seam to the classifier.
 """
 
+from implanting.serve.learning import Reading
 from implanting.serve.running import Address, address_of, default_folder, run_service
+from implanting.serve.store import Store
 
-__all__ = ["Address", "address_of", "default_folder", "run_service"]
+__all__ = ["Address", "Reading", "Store", "address_of", "default_folder", "run_service"]

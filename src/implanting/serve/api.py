@@ -44,11 +44,11 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 FOREVER = {"cache-control": "private, max-age=31536000, immutable"}
 
 PHOTO_BYTES = 40 * 2**20
-"""Of one photo, at most."""
+"""Largest size of one photo."""
 
 
 def routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
-    """All that changes and shows what is on disk."""
+    """The routes that show and change projects."""
     router = APIRouter(prefix="/api", responses=PROBLEMS)
 
     def done(project: int, about: str = "", made: int | None = None) -> Done:
@@ -229,7 +229,7 @@ def receive(files: list[UploadFile], side: int, limits: Limits) -> tuple[list[Pi
 
 
 def shown_name(name: str | None) -> str:
-    """What a client calls a photo, as it can be shown: the last part of a path, without what cannot be seen."""
+    """The name of a photo for people: the last part of the client's path, without control characters."""
     last = (name or "").replace("\\", "/").rsplit("/", 1)[-1]
     return "".join(letter for letter in last if seemly(letter))[-LONGEST_NAME:].strip() or "photo"
 

@@ -26,7 +26,7 @@ from implanting.serve.store import Conflict, Missing, Store
 from implanting.version import __version__
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""What writing raises where there is no room."""
+"""Error numbers of a full disk."""
 
 ABOUT = """Classify images from a few examples of each class. A project has classes and photos; photos without a class
 wait for one. Learning follows every change by itself. What is wrong is said in one sentence, `message`."""

@@ -35,7 +35,7 @@ from implanting.serve.models import (
 from implanting.serve.store import Missing, Store
 
 NEAREST = 4
-"""Examples that are shown beside an answer."""
+"""Number of similar examples that come with an answer."""
 
 HEAT = 256
 """Longer side of a heat map, in pixels: the browser smooths it."""
@@ -54,7 +54,7 @@ COLOURS = (
 """From low scores to high: Google's turbo, at even steps. matplotlib has it too, but takes a second to load."""
 
 FORMULAS = "=+-@\t\r"
-"""What a spreadsheet would take for the beginning of a formula."""
+"""Characters that begin a formula in a spreadsheet."""
 
 NEXT = 100
 """Photos that are suggested to be labelled next."""
@@ -64,7 +64,7 @@ EXPLAINED = 32
 
 
 def asking_routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
-    """All that asks."""
+    """The routes that ask."""
     router = APIRouter(prefix="/api", responses=PROBLEMS, tags=["answers"])
 
     @router.post("/projects/{project}/predict")
@@ -128,7 +128,7 @@ def asking_routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
         class_id: Annotated[int, Query(ge=1, le=MOST, description="The class to look for.")],
         revision: Annotated[int, Query(ge=0, le=MOST, description="Only for the browser's cache.")] = 0,
     ) -> Response:
-        """Where the photo looks like a class: a picture of its shape, red where it does, to lay over it."""
+        """A transparent picture to lay over the photo: red where the photo looks like the class."""
         fitted = learner.fitted(project, wait=2.0)
         if class_id not in fitted.classes:
             raise Missing(f"there is no class {class_id} among those learned: load the project again")

@@ -18,7 +18,7 @@ from implanting.runtime import write_atomically
 from implanting.serve.api import PHOTO_BYTES, PROBLEMS, shown_name
 from implanting.serve.guard import Limits
 from implanting.serve.learner import Learner
-from implanting.serve.learning import Fitted, load_classifier, save
+from implanting.serve.learning import Fitted, load_classifier
 from implanting.serve.models import Exported, FileAnswer, FileAnswers, FileProbability, Id, Refused
 from implanting.serve.store import Missing, Store
 
@@ -31,7 +31,7 @@ FileName = Annotated[Literal["classifier.safetensors", "classifier.onnx"], InPat
 
 
 def export_routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
-    """All that gives away."""
+    """The routes that export."""
     router = APIRouter(prefix="/api", responses=PROBLEMS, tags=["exports"])
 
     def place(project: int, name: str) -> Path:
@@ -48,7 +48,7 @@ def export_routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
         expected, _ = fitted.ask(learner.ask(list(pixels)))
         path = place(project, f"classifier.{ENDINGS[kind]}")
         if kind == "classifier":
-            save(fitted, path)
+            fitted.classifier.save(path)
             found = load_classifier(path).predict_proba(pixels)
         else:
             content = onnx_bytes(fitted.classifier)

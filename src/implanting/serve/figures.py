@@ -24,7 +24,7 @@ REMEMBERED = 8
 
 
 def figure_routes(learner: Learner) -> APIRouter:
-    """All that checks."""
+    """The route that checks."""
     router = APIRouter(prefix="/api", responses=PROBLEMS, tags=["figures"])
 
     @lru_cache(REMEMBERED)
@@ -33,7 +33,7 @@ def figure_routes(learner: Learner) -> APIRouter:
 
     @router.get("/projects/{project}/figures")
     def figures(project: Id) -> Figures:
-        """How often the answers are right, what is taken for what, what looks mislabelled, and what would help."""
+        """Accuracy with its interval, the confusion matrix, suspicious labels, copies, and advice."""
         return remembered(learner.fitted(project, wait=2.0))
 
     return router
@@ -80,7 +80,7 @@ def _share(number: int | None, share: Share) -> ShareRight:
 def advice_from(fitted: Fitted, found: Findings, names: tuple[str, ...]) -> list[Advice]:
     """Plain sentences, those that help most first."""
     counts = np.bincount(fitted.labels, minlength=len(names))
-    said = []
+    said: list[tuple[int | None, str]] = []
     if across := sum(one.across for one in found.copies):
         said.append((None, f"{_counted(across, 'photo')} stand in two classes: keep each in the right one."))
     if found.mislabelled:

@@ -1,4 +1,4 @@
-"""Who may talk to the service, and how much: everything that is checked before a request reaches a route.
+"""Checks that every request passes before it reaches a route.
 
 - A browser on this machine can be made to send requests by any web page. So `Host` must be ours (a name that an
   attacker points at 127.0.0.1 is not), and what changes something must come from our own page or from no page at all.
@@ -39,12 +39,12 @@ SAFE = ("GET", "HEAD", "OPTIONS")
 
 @dataclass(frozen=True)
 class Limits:
-    """What one client may ask for."""
+    """Limits for every request."""
 
     bytes: int = 64 * 2**20
-    """Of a request."""
+    """Largest body of a request."""
     images: int = 200
-    """Of a request."""
+    """Most photos of a request."""
     requests: int = 64
     """At once."""
 

@@ -1,9 +1,11 @@
-"""Learning that follows every change: photos are read behind the user's back, and a project is fitted anew.
+"""Learning that follows every change: photos are read in the background, and the project is fitted again.
 
 Fitting is from readings alone, so it takes milliseconds, and changes that come together are learned together. What was
 read is kept by the store, so a project that is opened again is learned at once.
 """
 
+import logging
+import sqlite3
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -21,6 +23,8 @@ from implanting.serve.learning import Fitted, Reading, fit, side_of
 from implanting.serve.reader import TOGETHER, Pixels, Reader, Urgency
 from implanting.serve.store import Conflict, Missing, Store
 
+LOG = logging.getLogger(__name__)
+
 HELD = 256
 """Photos that wait to be read with their pixels in memory; others are loaded from their file when their turn comes."""
 
@@ -33,7 +37,7 @@ PATIENCE = 60.0
 
 @dataclass(eq=False)
 class _Memory:
-    """What is known of one project."""
+    """The learner's knowledge of one project."""
 
     readings: dict[int, Reading]
     unread: dict[int, "Future[Reading]"] = field(default_factory=dict)
@@ -79,7 +83,7 @@ class Learner:
 
     @property
     def network(self) -> str:
-        """What readings are kept under: those of another network are of no use."""
+        """The key under which readings are kept: those of another network cannot be used."""
         return self.base.fingerprint
 
     def close(self) -> None:
@@ -92,7 +96,7 @@ class Learner:
         self._keep()
 
     def changed(self, project: int, pixels: Mapping[int, Pixels] | None = None) -> None:
-        """Learn a project anew; `pixels` are those of new photos, which then need not be loaded from their files."""
+        """Learn a project again; `pixels` are those of new photos, which then need not be loaded from their files."""
         memory = self._memory(project)
         for photo, seen in (pixels or {}).items():
             held = len(memory.unread) < HELD
@@ -116,7 +120,7 @@ class Learner:
         return memory.seen < revision or bool(memory.unread)
 
     def fitted(self, project: int, *, wait: float = 10.0) -> Fitted:
-        """What was learned, of the latest revision where that does not take too long."""
+        """The latest fit; waits for one of the latest revision where that does not take too long."""
         memory = self._memory(project)
         revision = self._store.project(project)["revision"]
         deadline = time.monotonic() + wait
@@ -129,16 +133,16 @@ class Learner:
         return memory.fitted
 
     def latest(self, project: int) -> Fitted | None:
-        """What was learned last, without waiting."""
+        """The latest fit, without waiting."""
         return self._memory(project).fitted
 
     def readings(self, project: int, photos: Sequence[int]) -> dict[int, Reading]:
-        """Of those photos that were read."""
+        """The readings of those photos that were read."""
         known = self._memory(project).readings
         return {photo: known[photo] for photo in photos if photo in known}
 
     def reading(self, project: int, photo: int) -> Reading:
-        """Of one photo of a project, as soon as it is there."""
+        """The reading of one photo, as soon as it is there."""
         memory = self._memory(project)
         with self._turn:
             known, coming, queue = memory.readings.get(photo), memory.unread.get(photo), len(memory.unread)
@@ -151,7 +155,7 @@ class Learner:
 
     def ask(self, pixels: Sequence[Pixels]) -> np.ndarray:
         """The readings of photos that are not kept."""
-        futures = [self.reader.submit(lambda one=one: one, Urgency.QUESTION) for one in pixels]
+        futures = [self.reader.submit(partial(_as_it_is, one), Urgency.QUESTION) for one in pixels]
         return np.stack([future.result(PATIENCE).vector for future in futures])
 
     # Inside
@@ -160,7 +164,7 @@ class Learner:
         return np.zeros((self.side, self.side, 3), np.uint8)
 
     def _memory(self, project: int) -> _Memory:
-        """What is known of a project; one that was not open yet is read from the store."""
+        """The memory of a project; one that was not open yet is read from the store."""
         memory = self._memories.get(project)
         if memory is not None:
             return memory
@@ -179,7 +183,7 @@ class Learner:
     def _read(self, project: int, photo: int, pixels: Pixels | None) -> None:
         memory = self._memories[project]
         path = self._store.file(self._store.photo(project, photo))
-        take = partial(load, path, self.side) if pixels is None else lambda: pixels
+        take = partial(load, path, self.side) if pixels is None else partial(_as_it_is, pixels)
         with self._turn:
             if photo in memory.unread or photo in memory.readings or photo in memory.unreadable:
                 return
@@ -210,7 +214,10 @@ class Learner:
                     continue
             if project is not None:
                 began = time.monotonic()
-                self._learn(project)
+                try:
+                    self._learn(project)
+                except Exception:  # a bug of ours must not end the learning of all other projects
+                    LOG.exception("project %d could not be learned", project)
                 now = time.monotonic()
                 if memory := self._memories.get(project):
                     memory.rests_until = now + RESTS * (now - began)
@@ -234,7 +241,10 @@ class Learner:
         with self._turn:
             fresh, self._fresh = self._fresh, {}
         if fresh:
-            self._store.keep_readings(self.network, fresh)
+            try:
+                self._store.keep_readings(self.network, fresh)
+            except sqlite3.Error as error:  # they stay in memory, and are read again after a restart
+                LOG.warning("readings of %d photos were not kept: %s", len(fresh), error)
 
     def _learn(self, project: int) -> None:
         try:
@@ -267,8 +277,12 @@ class Learner:
         return f"there is {found}; a classifier needs photos of two classes or more".replace("is photos", "are photos")
 
 
+def _as_it_is(pixels: Pixels) -> Pixels:
+    return pixels
+
+
 def picture_path(store: Store, project: int, photo: int) -> Path:
-    """Where the picture of a photo is; raises where it is missing."""
+    """The path of a photo's picture; raises where the file is missing."""
     path = store.file(store.photo(project, photo))
     if not path.is_file():
         raise ImplantingError(f"the picture of photo {photo} is missing in the data folder: restore it from a copy")

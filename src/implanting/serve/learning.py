@@ -4,7 +4,7 @@ A reading is the one vector that the base network gives for a photo. Fitting, as
 examples need no other pass through the network, so all of them are a matter of milliseconds.
 """
 
-import warnings
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,22 +13,25 @@ from pathlib import Path
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int, UInt8
+from PIL import Image
 
-from implanting.advice import thumbnails_of
 from implanting.base import BaseNetwork
 from implanting.classifier import ImageClassifier, Learned
 from implanting.config import InferenceConfig
 from implanting.dense_classification import left_out_cosines, probabilities, prototype_classifier, prototypes
-from implanting.errors import CannotRefuse
 from implanting.fewshot import UNKNOWN, Calibration, calibrate, open_set_score
 from implanting.heatmap import Explanation
+from implanting.images import resize
 
 NONE = "none of these"
 """The answer for a photo that fits no class."""
 
 Readings = Float[np.ndarray, "photo dim"]
 
-THUMBNAIL_BYTES = 16 * 16 * 3
+THUMBNAIL = 16
+"""Side of the thumbnails by which `advice` finds copies."""
+
+THUMBNAIL_BYTES = THUMBNAIL * THUMBNAIL * 3
 
 ENOUGH = 3
 """Photos that some class must have for its photos to say how sure the classifier is."""
@@ -41,7 +44,7 @@ def side_of(base: BaseNetwork) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """What is kept of a photo besides its picture."""
+    """One photo, as the network read it."""
 
     vector: Float[np.ndarray, " dim"]
     thumbnail: UInt8[np.ndarray, "16 16 3"]
@@ -54,19 +57,20 @@ class Reading:
     @classmethod
     def from_bytes(cls, content: bytes) -> "Reading":
         """The inverse."""
-        thumbnail = np.frombuffer(content[:THUMBNAIL_BYTES], np.uint8).reshape(16, 16, 3)
-        return cls(np.frombuffer(content[THUMBNAIL_BYTES:], np.float32), thumbnail)
+        thumbnail = np.frombuffer(content[:THUMBNAIL_BYTES], np.uint8).reshape(THUMBNAIL, THUMBNAIL, 3)
+        return cls(np.frombuffer(content[THUMBNAIL_BYTES:], np.float32).copy(), thumbnail)  # torch wants it writable
 
 
 def read(base: BaseNetwork, images: UInt8[np.ndarray, "photo size size 3"]) -> list[Reading]:
     """One pass through the network."""
     vectors = base.embed(torch.from_numpy(images)).mean(1).cpu().numpy()
-    return [Reading(*both) for both in zip(vectors, thumbnails_of(list(images)), strict=True)]
+    thumbnails = [resize(Image.fromarray(image), THUMBNAIL) for image in images]
+    return [Reading(*both) for both in zip(vectors, thumbnails, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """What was learned from the labelled photos of a project at one revision."""
+    """A classifier of the labelled photos of a project at one revision."""
 
     revision: int
     classifier: ImageClassifier
@@ -78,7 +82,7 @@ class Fitted:
     readings: Readings
     thumbnails: UInt8[np.ndarray, "photo 16 16 3"]
     held_out: Float[np.ndarray, "photo way"]
-    """What a classifier says of each photo that was fitted without it; nan where its class has no other photo."""
+    """Cross-fitted probabilities of each photo; nan where its class has no other photo."""
 
     @cached_property
     def directions(self) -> Readings:
@@ -102,7 +106,7 @@ class Fitted:
         return [(self.photos[row], float(cosines[row])) for row in np.argsort(-cosines)[:count]]
 
     def explain(self, picture: Path) -> Explanation:
-        """Where a photo looks like each class."""
+        """Heat maps of a photo, one per class."""
         return self.classifier.explain(picture, top=len(self.classes), finer=2)
 
 
@@ -147,15 +151,12 @@ def _calibration(
     return calibrate(given[asked], numbers[asked], scores[asked]).backed_by(usual)
 
 
-def save(fitted: Fitted, path: Path) -> None:
-    """The classifier as one safe file."""
-    with warnings.catch_warnings(action="ignore", category=CannotRefuse):
-        fitted.classifier.save(path)
-
-
 def load_classifier(path: Path) -> ImageClassifier:
-    """The classifier of such a file; nothing in it can run."""
-    return ImageClassifier.load(path)
+    """The classifier of a file, in which nothing can run; without "none of these" where its photos are too few."""
+    classifier = ImageClassifier.load(path)
+    if math.isinf(classifier.learned_.calibration.threshold(classifier.refuse)):
+        classifier.unknown = None  # as it would answer anyway, but with a warning
+    return classifier
 
 
 def unit(vectors: Readings) -> Readings:

@@ -14,7 +14,7 @@ Name = Annotated[str, Field(min_length=1, max_length=200, examples=["oak"])]
 
 
 class Problem(BaseModel):
-    """What is wrong, in one sentence that says how to mend it."""
+    """An error, as one sentence that says how to mend it."""
 
     message: str
 
@@ -51,11 +51,11 @@ class Photo(BaseModel):
     class_id: int | None
     width: int
     height: int
-    removed: bool = Field(False, description="It was removed after the revision that was asked for.")
+    removed: bool = Field(default=False, description="It was removed after the revision that was asked for.")
 
 
 class Learning(BaseModel):
-    """How far the learning is."""
+    """Progress of the learning."""
 
     busy: bool
     read: int = Field(description="Photos that the network has looked at.")
@@ -77,7 +77,7 @@ class State(BaseModel):
 
 
 class Added(BaseModel):
-    """What became of a photo that was sent."""
+    """A photo that was taken."""
 
     id: int
     new: bool = Field(description="False where the project has this very photo already; it stays where it is.")
@@ -116,7 +116,7 @@ class Done(BaseModel):
 
     revision: int
     about: str = ""
-    id: int | None = Field(None, description="Of what was made.")
+    id: int | None = Field(default=None, description="Of what was made.")
 
 
 class Probability(BaseModel):
@@ -135,7 +135,7 @@ class Example(BaseModel):
 
 
 class Answer(BaseModel):
-    """What the classifier says of a photo."""
+    """The answer for a photo."""
 
     name: str
     answer: str = Field(description="A class, or `none of these`.")
@@ -213,7 +213,7 @@ class Advice(BaseModel):
 
 
 class Figures(BaseModel):
-    """What the labelled photos say about the classifier: each was asked of one that was fitted without it."""
+    """Figures from cross-fitted answers: each photo was answered by a classifier that was fitted without it."""
 
     revision: int
     accuracy: ShareRight
@@ -242,7 +242,7 @@ class FileProbability(BaseModel):
 
 
 class FileAnswer(BaseModel):
-    """What a classifier file says of a photo."""
+    """The answer of a classifier file for a photo."""
 
     name: str
     answer: str

@@ -35,7 +35,7 @@ class Picture:
     """A photo as it is kept."""
 
     name: str
-    """What the client calls it; shown, and never part of a path."""
+    """The client's name for it; shown, and never part of a path."""
     digest: str
     """SHA-256 of what the client sent."""
     width: int
@@ -44,7 +44,7 @@ class Picture:
     suffix: str
     thumbnail: bytes
     pixels: UInt8[np.ndarray, "size size 3"]
-    """What the network sees."""
+    """The input of the network."""
 
 
 def accept(content: bytes, name: str, size: int) -> Picture:

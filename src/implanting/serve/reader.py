@@ -30,7 +30,7 @@ Load = Callable[[], Pixels]
 
 
 class Urgency(IntEnum):
-    """What is read first."""
+    """The order in which photos are read."""
 
     QUESTION = 0
     EXAMPLE = 1
@@ -66,7 +66,7 @@ class Reader:
             self._read([(load, future) for _, _, load, future in batch])
 
     def _gather(self) -> list[tuple[Urgency, int, Load, "Future[Reading]"]]:
-        """What waits now; a question does not wait for photos that nobody waits for."""
+        """The next batch: photos of equal urgency that wait now."""
         batch = [self._waiting.get()]
         while len(batch) < (TOGETHER if batch[0][0] is Urgency.QUESTION else BEHIND):
             try:

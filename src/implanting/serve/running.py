@@ -21,7 +21,7 @@ SHORTEST_TOKEN = 12
 
 @dataclass(frozen=True)
 class Address:
-    """Where the service listens, and who may come in."""
+    """The address of the service, and the token that it asks for."""
 
     host: str
     port: int
@@ -37,7 +37,7 @@ class Address:
 
     @property
     def url(self) -> str:
-        """What people open."""
+        """The address that people open."""
         name = "localhost" if self.host in ANYWHERE else f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{name}:{self.port}/" + (f"?token={quote(self.token)}" if self.token else "")
 
@@ -58,7 +58,7 @@ def address_of(host: str, port: int, token: str | None) -> Address:
 
 
 def default_folder() -> Path:
-    """Where programs keep a user's data on this system."""
+    """The folder in which programs keep a user's data on this system."""
     home = Path.home()
     if sys.platform == "darwin":
         return home / "Library" / "Application Support" / "implanting"

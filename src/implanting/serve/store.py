@@ -27,7 +27,7 @@ from implanting.images import decode
 from implanting.serve.pictures import Picture, thumbnail
 
 FORMAT = 1
-"""Of the database."""
+"""Number of the database's format."""
 
 SCHEMA = """
 CREATE TABLE projects (
@@ -65,7 +65,7 @@ class Missing(DataError):
 
 
 class Conflict(ConfigError):
-    """What was asked for does not fit what is there now."""
+    """The request does not fit the present state."""
 
 
 @dataclass(frozen=True)
@@ -148,11 +148,11 @@ class Store:
         return found[0]
 
     def file(self, photo: Row) -> Path:
-        """Where its picture is."""
+        """The path of its picture."""
         return self.photos / photo["file"][:2] / photo["file"]
 
     def thumbnail_path(self, photo: Row) -> Path:
-        """Where its thumbnail is."""
+        """The path of its thumbnail."""
         return self.thumbnails / photo["file"][:2] / f"{photo['file'].partition('.')[0]}.jpg"
 
     def thumbnail_of(self, photo: Row) -> bytes:
@@ -243,19 +243,27 @@ class Store:
         Files are written first, and the lock is taken for the records alone. Changes of one `group` are undone at once.
         """
         self.project(project)
-        files = [self._write(picture) for picture in pictures]
-        _synchronise({path.parent for path in files})
-        with self._change(project, group) as change:
-            if number is not None:
-                self._class(project, number)
-            added = [
-                self._add_photo(change, number, picture, file.name)
-                for picture, file in zip(pictures, files, strict=True)
-            ]
-            change.about = "photos added"
-        for (_, new), file in zip(added, files, strict=True):
-            if not new:
-                file.unlink(missing_ok=True)
+        files: list[Path] = []
+        added: list[tuple[int, bool]] = []
+        try:
+            files += (self._write(picture) for picture in pictures)
+            _synchronise({path.parent for path in files})
+            with self._change(project, group) as change:
+                if number is not None:
+                    self._class(project, number)
+                added += (
+                    self._add_photo(change, number, picture, file.name)
+                    for picture, file in zip(pictures, files, strict=True)
+                )
+                change.about = "photos added"
+        except BaseException:
+            added.clear()
+            raise
+        finally:
+            kept = [new for _, new in added] or [False] * len(files)
+            for file, new in zip(files, kept, strict=True):
+                if not new:
+                    self._unlink(file)
         return added
 
     def _add_photo(self, change: "_Change", number: int | None, picture: Picture, file: str) -> tuple[int, bool]:
@@ -272,6 +280,22 @@ class Store:
         photo = _id(self._database.execute(insert, (*values, change.revision)))
         change.made("photos", photo)
         return photo, True
+
+    def add_records(self, project: int, named: Sequence[tuple[int | None, str]]) -> list[int]:
+        """Photos of a class and a name without pictures, for measurements of large projects."""
+        with self._change(project) as change:
+            insert = (
+                "INSERT INTO photos (project, class, name, file, digest, width, height, revision)"
+                " VALUES (?, ?, ?, ?, ?, 1, 1, ?)"
+            )
+            photos = []
+            for number, name in named:
+                file = secrets.token_hex(16)
+                values = (project, number, name, f"{file}.jpg", file, change.revision)
+                photos.append(_id(self._database.execute(insert, values)))
+                change.made("photos", photos[-1])
+            change.about = "records added"
+            return photos
 
     def move_photos(self, project: int, photos: Sequence[int], number: int | None) -> None:
         """Photos into a class, or out of all of them."""
@@ -323,7 +347,7 @@ class Store:
     # Readings: a cache, which any loss costs time only
 
     def readings(self, project: int, network: str) -> dict[int, bytes]:
-        """What the network read in the photos of a project."""
+        """The readings of the photos of a project by one network."""
         with self._lock:
             query = (
                 "SELECT photo, reading FROM readings JOIN photos ON photos.id = photo"
@@ -419,20 +443,28 @@ class Store:
         thumbnail = self.thumbnails / name[:2] / f"{name}.jpg"
         for folder in (path.parent, thumbnail.parent):
             _make_folder(folder)
-        thumbnail.write_bytes(picture.thumbnail)  # can be made again, so that it need not be synchronised
-        with path.open("xb") as file:
-            file.write(picture.content)
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            thumbnail.write_bytes(picture.thumbnail)  # can be made again, so that it need not be synchronised
+            with path.open("xb") as file:
+                file.write(picture.content)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            self._unlink(path)
+            raise
         return path
+
+    def _unlink(self, path: Path) -> None:
+        """Delete a picture that has no record, and its thumbnail."""
+        path.unlink(missing_ok=True)
+        (self.thumbnails / path.name[:2] / f"{path.stem}.jpg").unlink(missing_ok=True)
 
     def _sweep(self) -> None:
         """Delete the files that never got their record."""
         known = {row["file"] for row in self._rows("SELECT file FROM photos")}
         for path in self.photos.glob("*/*"):
             if path.name not in known:
-                path.unlink(missing_ok=True)
-                (self.thumbnails / path.name[:2] / f"{path.stem}.jpg").unlink(missing_ok=True)
+                self._unlink(path)
 
 
 class _Change:

@@ -5,13 +5,13 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from implanting.bench import Adapt, Classifier, Evaluate, Inference, Photos, Pretrain
+from implanting.bench import Adapt, Classifier, Evaluate, Inference, Photos, Pretrain, Serve
 from implanting.cli.parsing import parse
 from implanting.console import print_json, print_text
 from implanting.errors import ConfigError
 from implanting.runtime import set_threads
 
-Subject = Pretrain | Adapt | Evaluate | Inference | Classifier | Photos
+Subject = Pretrain | Adapt | Evaluate | Inference | Classifier | Photos | Serve
 
 SUBJECTS: dict[str, type[Subject]] = {
     "pretrain": Pretrain,
@@ -20,6 +20,7 @@ SUBJECTS: dict[str, type[Subject]] = {
     "inference": Inference,
     "classifier": Classifier,
     "photos": Photos,
+    "serve": Serve,
 }
 
 USAGE = f"""usage: implanting bench {{{",".join(SUBJECTS)}}} [options]

@@ -78,6 +78,7 @@ def main(arguments: Sequence[str]) -> int:
         print_json(dataclasses.asdict(command), seconds, rows)
     else:
         show(command, results, seconds)
+        say("your own photos, on a page in the browser: implanting serve")
     return 0
 
 

@@ -33,8 +33,9 @@ class Explain:
     """The class to look for; default: the most probable ones."""
     top: int = 1
     """How many of the most probable classes to show, side by side."""
-    kind: MapKind = "similarity"
-    """similarity: the cosine of each location with the class. softmax: its probability among the classes."""
+    kind: MapKind | None = None
+    """evidence: what each location adds to the score of the class (default where a head answers). similarity: the
+    cosine of each location with the class. softmax: its probability among the classes."""
     finer: int = 1
     """Run the network at so many times its size: more locations, on an image larger than it was trained for."""
     overwrite: bool = False
@@ -49,12 +50,11 @@ def main(arguments: Sequence[str]) -> int:
     command = parse(Explain, "explain", arguments)
     require(command.top >= 1, "top", command.top, "1 or more")
     require(command.finer >= 1, "finer", command.finer, "1 or more")
-    single = len(command.images) == 1 and Path(command.images[0]).is_file()
+    found = [(name, image) for name in command.images for image in find_images([name], skip_bad=name == "-")]
+    single = len(found) == 1 and not Path(found[0][0]).is_dir()
     if single:
         picture_format(command.out)
-        places = [(Path(command.images[0]), command.out)]
-    else:
-        places = _places(command)
+    places = [(found[0][1], command.out)] if single else _places(found, command.out)
     for image, out in places:
         if single or os.path.lexists(out):
             ending, inputs = out.suffix.lower(), (command.file, image)
@@ -85,18 +85,16 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _places(command: Explain) -> list[tuple[Path, Path]]:
-    """Each image and the picture of it, in a folder, by the path that the image has in its own folder."""
-    if command.out.suffix and not command.out.is_dir():
-        raise ConfigError(f"--out {command.out}: there are several images, so name a folder, without an ending")
+def _places(found: Sequence[tuple[str, Path]], folder: Path) -> list[tuple[Path, Path]]:
+    """Each image and the picture of it, by the path that the image has in the folder that was named."""
+    if folder.suffix and not folder.is_dir():
+        raise ConfigError(f"--out {folder}: there are several images, so name a folder, without an ending")
     places: list[tuple[Path, Path]] = []
     taken: set[Path] = set()
-    for name in command.images:
-        for image in find_images([name], skip_bad=name == "-"):
-            within = image.relative_to(name) if Path(name).is_dir() else Path(image.name)
-            wanted = command.out / within.with_name(f"{within.name}.png")
-            free = (wanted.with_name(f"{within.name}{f' ({number})' * (number > 1)}.png") for number in count(1))
-            out = next(place for place in free if place not in taken)
-            taken.add(out)
-            places.append((image, out))
+    for name, image in found:
+        within = image.relative_to(name) if Path(name).is_dir() else Path(image.name)
+        numbered = (f"{within.name}{f' ({number})' * (number > 1)}.png" for number in count(1))
+        out = next(place for place in map((folder / within).with_name, numbered) if place not in taken)
+        taken.add(out)
+        places.append((image, out))
     return places

@@ -28,7 +28,7 @@ class Serve:
     port: int = 8765
     """Port to listen at; 0 is any that is free."""
     token: str | None = None
-    """What a browser or program must present; 12 letters and digits or more."""
+    """Token that a browser or program must present; 12 letters and digits or more."""
     base: str = ClassifierConfig.base
     """The base network: a name or a file."""
     open: bool = True

@@ -1,7 +1,7 @@
 // Check: what the labelled photos say about the classifier, and what to do about it.
 
 import { get, thumbnail } from "./api.js";
-import { counted, h, note } from "./dom.js";
+import { counted, h, percent } from "./dom.js";
 import { Grid, labelKeys } from "./grid.js";
 import { openPhoto } from "./teach.js";
 
@@ -111,7 +111,7 @@ function mislabelled(project, figures) {
   const items = figures.mislabelled.map((one) => h("div", { class: "item" },
     h("div", { class: "photos" }, photoButton(project, one.photo)),
     h("p", { class: "small" }, `${project.photos.get(one.photo)?.name ?? "A photo"} is labelled `, h("strong", {}, project.classNamed(one.class_id)),
-      " and looks like ", h("strong", {}, project.classNamed(one.looks_like)), ` (${whole(one.probability)} %).`),
+      " and looks like ", h("strong", {}, project.classNamed(one.looks_like)), ` (${percent(one.probability)}).`),
     h("div", { class: "row" },
       h("button", { class: "button tiny main", onclick: () => project.move([one.photo], one.looks_like) }, `Move to ${project.classNamed(one.looks_like)}`),
       h("button", { class: "button tiny", onclick: () => project.remove([one.photo]) }, "Remove"))));

@@ -19,7 +19,7 @@ export const $ = (selector) => document.querySelector(selector);
 export function percent(probability) {
   const rounded = Math.round(100 * probability);
   if (rounded === 0 && probability > 0) return "< 1 %";
-  if (rounded === 100 && probability < 1) return "> 99 %";
+  if (rounded === 100) return "> 99 %";  // nothing is certain, and float32 rounds
   return `${rounded} %`;
 }
 

@@ -60,6 +60,8 @@ export class Grid {
     for (let place = first; place < last; place++) wanted.set(this.photos[place], place);
     for (const [photo, tile] of this.drawn) if (!wanted.has(photo)) { tile.remove(); this.drawn.delete(photo); }
     for (const [photo, place] of wanted) this.place(photo, place, step);
+    const ordered = [...wanted.keys()].map((photo) => this.drawn.get(photo));  // for whoever reads and does not see
+    if (ordered.some((tile, place) => this.space.children[place] !== tile)) this.space.replaceChildren(...ordered);
     this.element.setAttribute("aria-activedescendant", this.current === null ? "" : this.prefix + this.current);
   }
 
@@ -69,7 +71,6 @@ export class Grid {
       tile = h("div", { class: "tile", role: "option", id: this.prefix + photo, draggable: "true", data: { photo } },
         h("img", { src: thumbnail(this.project.id, photo), alt: "", decoding: "async" }));
       this.drawn.set(photo, tile);
-      this.space.append(tile);
     }
     Object.assign(tile.style, { width: `${this.side}px`, height: `${this.side}px`,
       transform: `translate(${(place % this.across) * step}px, ${Math.floor(place / this.across) * step}px)` });

@@ -3,6 +3,13 @@
 import { call, get, post } from "./api.js";
 import { counted, h, note } from "./dom.js";
 
+const STEPS = [
+  ["Teach", "Drop a few photos of each thing. It learns while you go; five of each are a good start."],
+  ["Ask", "Drop other photos. It names them, says how sure it is and where it looked, or says “none of these”."],
+  ["Check", "See how often it is right, which photos it mixes up, and what would help most."],
+  ["Take away", "Keep the result as one file that answers just as the page does."],
+];
+
 export async function showProjects(main, open) {
   let rows = [];
   try { rows = await get("/projects"); } catch (error) { note(error.message, { bad: true }); }
@@ -22,17 +29,20 @@ export async function showProjects(main, open) {
     try { open((await post("/projects/sample")).id, "ask"); } catch (error) { note(error.message, { bad: true }); again(); }
   } }, "Try it with sample photos");
   const kept = rows.filter((row) => !row.removed), removed = rows.filter((row) => row.removed);
-  main.replaceChildren(
+  main.replaceChildren(...[
     h("section", { class: "hero" },
       h("h1", {}, "Show it a few photos. It learns the rest."),
       h("p", {}, "Make a class for each thing to tell apart, drop some photos of it, and ask about others. Everything happens on this computer: no photo leaves it."),
       h("div", { class: "row" }, sample),
       h("form", { class: "new-class", onsubmit: make }, name, h("button", { class: "button" }, "New project"))),
+    kept.length ? null : h("section", { class: "cards steps", "aria-label": "How it goes" }, STEPS.map(([title, text], place) =>
+      h("article", { class: "card stack tight" }, h("span", { class: "number" }, String(place + 1)), h("h2", {}, title), h("p", { class: "soft" }, text)))),
     h("section", { class: "stack" },
       kept.length ? h("h2", {}, "Projects") : null,
       h("div", { class: "cards" }, kept.map((row) => projectCard(row, open, act))),
       removed.length ? h("h2", {}, "Removed") : null,
-      h("div", { class: "cards" }, removed.map((row) => removedCard(row, act)))));
+      h("div", { class: "cards" }, removed.map((row) => removedCard(row, act)))),
+  ].filter(Boolean));
 }
 
 function projectCard(row, open, act) {

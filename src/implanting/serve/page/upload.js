@@ -25,7 +25,7 @@ async function walk(entry, folder, found) {
   for (;;) {  // a browser gives at most 100 at a time
     const some = await new Promise((done, failed) => reader.readEntries(done, failed));
     if (!some.length) return;
-    for (const child of some.sort((one, other) => one.name.localeCompare(other.name))) await walk(child, entry.name, found);
+    for (const child of some) await walk(child, entry.name, found);
   }
 }
 
@@ -48,9 +48,12 @@ export function pick({ folder = false } = {}) {
   });
 }
 
+const natural = new Intl.Collator("en", { numeric: true }).compare;
+
 // Into a class, or by folders into classes of their names, or unlabelled.
 export async function upload(project, files, { klass = null, byFolder = false } = {}) {
   if (!files.length) return [];
+  files.sort((one, other) => natural(one.folder ?? "", other.folder ?? "") || natural(one.file.name, other.file.name));
   const classes = new Map();
   if (byFolder) {
     for (const { folder } of files) {

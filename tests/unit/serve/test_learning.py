@@ -1,0 +1,90 @@
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from implanting.base import BaseNetwork
+from implanting.classifier import ImageClassifier
+from implanting.images import load
+from implanting.serve.learner import Learner
+from implanting.serve.learning import fit, read, side_of
+from implanting.serve.pictures import accept
+from implanting.serve.store import Conflict, Store
+from service import COLOURS, photo
+
+NAMES = {7: "red", 3: "green", 5: "blue"}
+
+
+def photos_and_labels(count: int = 4) -> tuple[list[bytes], list[int]]:
+    labels = [number for number in NAMES for _ in range(count)]
+    return [photo(COLOURS[NAMES[label]], seed) for seed, label in enumerate(labels)], labels
+
+
+def test_fitting_to_readings_is_fitting_to_the_photos(base: BaseNetwork) -> None:
+    """The slow way is the classifier itself, which reads every photo again."""
+    photos, labels = photos_and_labels()
+    pixels = np.stack([load(content, side_of(base)) for content in photos])
+    readings = dict(enumerate(read(base, pixels)))
+    fitted = fit(base, 1, readings, dict(enumerate(labels)), NAMES)
+    slow = ImageClassifier(base, implants=False, query_pooling="gap").fit(photos, [NAMES[label] for label in labels])
+    asked = [photo(colour, 100 + seed) for seed, colour in enumerate(COLOURS.values())]
+    vectors = np.stack(
+        [reading.vector for reading in read(base, np.stack([load(one, side_of(base)) for one in asked]))]
+    )
+    given, _ = fitted.ask(vectors)
+    np.testing.assert_allclose(given, slow.predict_proba(asked), atol=1e-4)
+    assert [NAMES[number] for number in fitted.classes] == slow.classes_.tolist()
+
+
+def test_a_class_of_one_photo_has_no_held_out_answer(base: BaseNetwork) -> None:
+    photos, labels = photos_and_labels(count=2)
+    pixels = np.stack([load(content, side_of(base)) for content in photos[:3]])
+    fitted = fit(base, 1, dict(enumerate(read(base, pixels))), dict(enumerate(labels[:3])), NAMES)
+    assert np.isfinite(fitted.held_out[:2]).all()
+    assert np.isnan(fitted.held_out[2]).all()
+
+
+def test_learning_follows_changes_and_readings_outlive_the_process(tmp_path: Path, base: BaseNetwork) -> None:
+    store = Store(tmp_path)
+    learner = Learner(store, base)
+    project = store.add_project("colours")
+    classes = {name: store.add_class(project, name) for name in COLOURS}
+    with pytest.raises(Conflict, match="no photo with a class"):
+        learner.fitted(project)
+    for seed, (name, number) in enumerate(classes.items()):
+        pictures = [accept(photo(COLOURS[name], 10 * seed + one), "a", learner.side) for one in range(3)]
+        added = store.add_photos(project, number, pictures)
+        learner.changed(project, {one: picture.pixels for (one, _), picture in zip(added, pictures, strict=True)})
+    fitted = learner.fitted(project)
+    assert fitted.revision == store.project(project)["revision"]
+    assert len(fitted.photos) == 9
+    store.remove_class(project, classes["blue"])
+    learner.changed(project)
+    assert len(learner.fitted(project).classes) == 2
+    learner.close()
+    store.close()
+
+    again = Store(tmp_path)
+    second = Learner(again, base)
+    again.undo(project)
+    assert second.progress(project)[0] == 9  # read before, and not again
+    np.testing.assert_allclose(second.fitted(project).held_out, fitted.held_out, atol=1e-6)
+    second.close()
+    again.close()
+
+
+def test_a_photo_whose_file_is_gone_does_not_stop_the_others(tmp_path: Path, base: BaseNetwork) -> None:
+    store = Store(tmp_path)
+    project = store.add_project("colours")
+    for name in ("red", "green"):
+        pictures = [accept(photo(COLOURS[name], seed), "a", side_of(base)) for seed in range(2)]
+        store.add_photos(project, store.add_class(project, name), pictures)
+    store.file(store.photo(project, 1)).unlink()
+    learner = Learner(store, base)
+    assert learner.fitted(project).photos == (2, 3, 4)
+    began = time.monotonic()
+    learner.fitted(project)
+    assert time.monotonic() - began < 5  # nothing is waited for
+    learner.close()
+    store.close()
