@@ -3,9 +3,11 @@
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
+SECONDS ?= 3600
+SEED ?= 0
 BENCHES := pretrain adapt evaluate inference classifier serve
 
-.PHONY: demo test check browser format docs bench clean
+.PHONY: demo test check browser format docs bench fuzz clean
 
 demo: $(VENV)/installed
 	$(BIN)/implanting demo
@@ -33,8 +35,11 @@ docs: $(VENV)/installed-dev  ## the static site, in site/; a broken link fails
 bench: $(VENV)/installed
 	for subject in $(BENCHES); do $(BIN)/implanting bench $$subject || exit; done
 
+fuzz: $(VENV)/installed-dev  ## hostile input for as long as one likes: make fuzz SECONDS=3600 SEED=1
+	$(BIN)/python tests/fuzz.py --seconds $(SECONDS) --seed $(SEED)
+
 clean:
-	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) build dist site fuzz-failures .mypy_cache .ruff_cache .pytest_cache
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

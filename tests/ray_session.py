@@ -1,6 +1,7 @@
 """Run by `test_ray.py` in a process of its own, whose warnings and children are Ray's: two actors, one of them killed.
 
-Prints one JSON document: the rows, the process that was killed, and the rows of a data set of bytes.
+Prints one JSON document: the rows, the process that was killed, and the rows of a data set of bytes. Then it runs the
+program of the how-to.
 """
 
 import json
@@ -16,7 +17,7 @@ import ray.data
 from implanting import ray as adapter
 
 
-def main(trees: str, album: str) -> None:
+def main(trees: str, album: str, program: str) -> None:
     ray.init(num_cpus=2, include_dashboard=False, object_store_memory=100 * 2**20, log_to_driver=False)
     ray.data.DataContext.get_current().enable_progress_bars = False
     adapter.IMAGES_PER_BLOCK = 8
@@ -27,7 +28,9 @@ def main(trees: str, album: str) -> None:
             killed = actors_of(os.getpid())[0]
             os.kill(killed, signal.SIGKILL)
     read = ray.data.read_binary_files([f"{album}/000.png", f"{album}/bad.png"], include_paths=True)
-    print(json.dumps({"rows": rows, "killed": killed, "bytes": adapter.classify(read, trees, actors=1).take_all()}))
+    from_bytes = adapter.classify(read, trees, actors=1).take_all()
+    sys.stdout.write(json.dumps({"rows": rows, "killed": killed, "bytes": from_bytes}) + "\n")
+    exec(program, {})
     ray.shutdown()
 
 

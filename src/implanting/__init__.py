@@ -25,16 +25,20 @@ if TYPE_CHECKING:
     from implanting.base import TrainingFacts as TrainingFacts
     from implanting.base import Validation as Validation
     from implanting.base import load_base as load_base
+    from implanting.baselines import METHODS as METHODS
     from implanting.classifier import Answer as Answer
+    from implanting.classifier import HeldOut as HeldOut
     from implanting.classifier import ImageClassifier as ImageClassifier
     from implanting.classifier.estimator import FewShotClassifier as FewShotClassifier
     from implanting.config import AugmentConfig as AugmentConfig
     from implanting.config import ClassifierConfig as ClassifierConfig
     from implanting.config import DataConfig as DataConfig
+    from implanting.config import EpisodeConfig as EpisodeConfig
     from implanting.config import ImplantConfig as ImplantConfig
     from implanting.config import InferenceConfig as InferenceConfig
     from implanting.config import NetworkConfig as NetworkConfig
     from implanting.config import PretrainConfig as PretrainConfig
+    from implanting.config import RivalConfig as RivalConfig
     from implanting.config import TaskConfig as TaskConfig
     from implanting.datasets import ImageSet as ImageSet
     from implanting.datasets import read_dataset as read_dataset
@@ -70,10 +74,11 @@ if TYPE_CHECKING:
 _NAMES = {
     "advice": "Confused Copies Examples Findings Mislabelled Suggestion check examples_of suggest",
     "base": "BaseDescription BaseNetwork TrainingFacts Validation load_base",
-    "classifier": "Answer ImageClassifier",
+    "baselines": "METHODS",
+    "classifier": "Answer HeldOut ImageClassifier",
     "classifier.estimator": "FewShotClassifier",
-    "config": "AugmentConfig ClassifierConfig DataConfig ImplantConfig InferenceConfig NetworkConfig PretrainConfig "
-    "TaskConfig",
+    "config": "AugmentConfig ClassifierConfig DataConfig EpisodeConfig ImplantConfig InferenceConfig NetworkConfig "
+    "PretrainConfig RivalConfig TaskConfig",
     "datasets": "ImageSet read_dataset",
     "errors": "CannotRefuse CheckpointError ConfigError DataError DataWarning ExportError ImageError ImageTooSmall "
     "ImplantingError ImplantsKept MissingExtra SplitMissing UnsafePickle",

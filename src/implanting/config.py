@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
+import msgspec
+
 from implanting.errors import ConfigError
 
 WIDE_CHANNELS = 16
@@ -21,14 +23,40 @@ MEMORY_BUDGET = 4 * 2**30
 VIEWS = 6
 """Number of fixed views of an image: the image, its mirror image and four shifts."""
 
+LARGEST_SIDE = 4096
+"""Side in pixels beyond which no image is given to a network: a batch of them would not fit in any memory."""
+
 MOST_STEPS = 10**9
-"""Steps of training, or tasks, beyond which a number is taken for a slip of the keyboard: years on any machine."""
+"""Largest number of training steps or tasks; a larger one would take years and must be a typing error."""
 
 SEEDS = 2**32
 """Seeds are 0 .. SEEDS - 1: PyTorch's generator on the CPU uses only 32 bits."""
 
 Pooling = Literal["dense", "gap", "gmp", "flatten"]
-NetworkName = Literal["resnet12", "c128f"]
+NetworkName = Literal["resnet12", "c128f", "c64f"]
+
+TrainingMethod = Literal["cosine", "pn", "gidaris", "maml", "tadam"]
+"""How a base network is trained: with a cosine classifier (the paper's stage 1), or as another system is."""
+
+CLASSIFYING: tuple[TrainingMethod, ...] = ("cosine", "gidaris")
+"""The training methods that learn class weights of the base classes."""
+
+MethodName = Literal[
+    "prototypes",
+    "implants",
+    "random-implants",
+    "last-block",
+    "nearest",
+    "simpleshot",
+    "logistic",
+    "baseline++",
+    "imprinted",
+    "pn",
+    "gidaris",
+    "maml",
+    "tadam",
+]
+"""How tasks are answered."""
 
 
 def require(condition: bool, name: str, value: object, needed: str) -> None:
@@ -59,6 +87,11 @@ def _require_seed(seed: int, name: str = "seed") -> None:
     require(0 <= seed < SEEDS, name, seed, f"from 0 to {SEEDS - 1}")
 
 
+def require_side(size: int | None, name: str = "image_size") -> None:
+    """Refuse a side in pixels that is none, or beyond all memory."""
+    require(size is None or 1 <= size <= LARGEST_SIDE, name, size, f"from 1 to {LARGEST_SIDE}")
+
+
 def _require_views(views: int, name: str) -> None:
     require(1 <= views <= VIEWS, name, views, f"from 1 to {VIEWS}")
 
@@ -76,7 +109,7 @@ class NetworkConfig:
 
     def __post_init__(self) -> None:
         require_listed(self)
-        require(self.width >= 1, "width", self.width, "1 or more")
+        require(1 <= self.width <= 2**16, "width", self.width, f"from 1 to {2**16}")
 
 
 @dataclass(frozen=True)
@@ -100,7 +133,7 @@ class AugmentConfig:
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Where the images are and how they are read."""
+    """The location of the images, and how they are read."""
 
     splits: str | None = None
     """Class lists for data that comes unsplit: fc100, cifar-fs, miniimagenet, or a JSON or csv FILE."""
@@ -113,17 +146,64 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         _require_seed(self.split_seed, "split_seed")
-        require(self.image_size is None or self.image_size >= 1, "image_size", self.image_size, "1 or more")
+        require_side(self.image_size)
         require(self.hold_out >= 0, "hold_out", self.hold_out, "0 or more")
 
 
 @dataclass(frozen=True)
+class EpisodeConfig:
+    """Training on episodes (small tasks of base classes), if --method is not cosine."""
+
+    train_way: int = 5
+    """Classes per episode; more than at test time may help prototypical networks."""
+    train_shot: int = 5
+    """Support images per class of an episode."""
+    train_queries: int = 15
+    """Query images per class of an episode."""
+    episodes: int = 1
+    """Episodes per step, summed over processes."""
+    distance: Literal["euclidean", "cosine"] = "euclidean"
+    """pn: negative squared Euclidean distance, or the cosine times a learned tau."""
+    inner_steps: int = 5
+    """maml: steps of gradient descent on the supports of an episode."""
+    inner_test_steps: int = 10
+    """maml: steps of gradient descent on the supports of a task at test time."""
+    inner_learning_rate: float = 0.01
+    """maml: learning rate of these steps."""
+    first_order: bool = False
+    """maml: ignore the second derivatives of the inner steps."""
+    co_training: float = 0.9
+    """tadam: share of steps on all base classes, to the power of the twentieths of training done; 0: no such step."""
+    co_training_batch: int = 64
+    """tadam: images per step on all base classes."""
+
+    def __post_init__(self) -> None:
+        require_listed(self)
+        require(self.train_way >= 2, "train_way", self.train_way, "2 or more")
+        for name in ("train_shot", "train_queries", "episodes", "inner_steps", "inner_test_steps", "co_training_batch"):
+            require(getattr(self, name) >= 1, name, getattr(self, name), "1 or more")
+        rate = self.inner_learning_rate
+        require(0 < rate < math.inf, "inner_learning_rate", rate, "a number above 0")
+        require(0 <= self.co_training < 1, "co_training", self.co_training, "from 0 to below 1")
+
+    @property
+    def images(self) -> int:
+        """Images per step."""
+        return self.episodes * self.train_way * (self.train_shot + self.train_queries)
+
+
+@dataclass(frozen=True)
 class PretrainConfig:
-    """Stage 1: training on base classes with a cosine classifier."""
+    """Stage 1: training on base classes, with a cosine classifier or as another system is trained."""
 
     architecture: NetworkConfig = field(default_factory=NetworkConfig)
     augment: AugmentConfig = field(default_factory=AugmentConfig)
     data: DataConfig = field(default_factory=DataConfig)
+    method: TrainingMethod = "cosine"
+    """cosine: the paper's stage 1. pn, gidaris, maml, tadam: by episodes, as `implanting info --methods` describes."""
+    episode: EpisodeConfig = field(default_factory=EpisodeConfig)
+    start: str | None = None
+    """A finished base network of the same shape (FILE or name) whose weights training starts from; gidaris needs it."""
     pooling: Pooling = "dense"
     """Input of the classifier: each location (dense), the pooled map (gap, gmp) or the map as one vector (flatten)."""
     tau: float = 10.0
@@ -171,6 +251,18 @@ class PretrainConfig:
         require(0 <= self.teacher_share <= 1, "teacher_share", self.teacher_share, "from 0 to 1")
         require(0 <= self.shrink_share <= 1, "shrink_share", self.shrink_share, "from 0 to 1")
         require_listed(self)
+        if self.method != "cosine" and self.pooling == "dense":
+            raise ConfigError(
+                f"`method` {self.method} compares one vector per image: set `pooling` gap, gmp or flatten"
+            )
+        if self.method == "maml" and self.pooling != "flatten":
+            raise ConfigError("`method` maml has a linear classifier over the whole map: set `pooling` flatten")
+        if self.method != "cosine" and self.teacher is not None:
+            raise ConfigError(f"`method` {self.method} cannot learn from a teacher: leave out `teacher`")
+        if self.method == "gidaris" and self.start is None:
+            raise ConfigError(
+                "`method` gidaris trains the second stage on a base that has been through the first: name it by `start`"
+            )
         if self.pooling == "flatten" and self.shrink_size is not None and self.shrink_share > 0:
             raise ConfigError("`pooling` flatten has weights for each location of one map: set `shrink_share` to 0")
         for name in ("weight_decay", "validate_every", "validation_tasks", "save_every"):
@@ -267,7 +359,7 @@ class ImplantConfig:
     implant_channels: int = 16
     """New channels per implanted layer (in ResNet-12, the convolutions of the last block)."""
     implant_epochs: int = 50
-    """Number of full-batch steps of AdamW."""
+    """Number of full-batch steps of AdamW; with 0, implants stay as they were drawn (random implants)."""
     implant_learning_rate: float = 6e-3
     """Learning rate of AdamW; chosen on validation classes (docs/lab-log.md)."""
     implant_tau: float = 10.0
@@ -287,8 +379,9 @@ class ImplantConfig:
 
     def __post_init__(self) -> None:
         require_listed(self)
-        for name in ("implant_channels", "implant_epochs"):
-            require(1 <= getattr(self, name) <= MOST_STEPS, name, getattr(self, name), f"from 1 to {MOST_STEPS}")
+        for name, fewest in (("implant_channels", 1), ("implant_epochs", 0)):
+            value = getattr(self, name)
+            require(fewest <= value <= MOST_STEPS, name, value, f"from {fewest} to {MOST_STEPS}")
         for name in ("implant_learning_rate", "implant_tau"):
             require(0 < getattr(self, name) < math.inf, name, getattr(self, name), "a number above 0")
         require(0 <= self.decision_margin < math.inf, "decision_margin", self.decision_margin, "a number, 0 or more")
@@ -297,11 +390,41 @@ class ImplantConfig:
 
 
 @dataclass(frozen=True)
+class RivalConfig:
+    """Settings of the other methods, chosen by --method; tuned on validation classes (docs/lab-log.md)."""
+
+    logistic_strength: float = 3.0
+    """logistic: the inverse of the penalty on the weights, as scikit-learn's C."""
+    cosine_steps: int = 30
+    """baseline++: full-batch steps on the supports."""
+    cosine_learning_rate: float = 3e-3
+    """baseline++: learning rate of AdamW."""
+    block_steps: int = 10
+    """last-block: full-batch steps on the leave-one-out subtasks of the supports."""
+    block_learning_rate: float = 1e-4
+    """last-block: learning rate of AdamW."""
+    imprint_steps: int = 0
+    """imprinted: steps of fine-tuning on base images and supports; 0 imprints only."""
+    imprint_learning_rate: float = 1e-3
+    """imprinted: learning rate of these steps."""
+
+    def __post_init__(self) -> None:
+        for name in ("cosine_steps", "block_steps", "imprint_steps"):
+            require(getattr(self, name) >= 0, name, getattr(self, name), "0 or more")
+        for name in ("logistic_strength", "cosine_learning_rate", "block_learning_rate", "imprint_learning_rate"):
+            require(0 < getattr(self, name) < math.inf, name, getattr(self, name), "a number above 0")
+
+
+@dataclass(frozen=True)
 class ClassifierConfig:
     """A classifier of your own images."""
 
     base: str = "efficientnet-lite0"
-    """The base network: efficientnet-lite0 (photos), fc100 (32 px), or a file written by `implanting pretrain`."""
+    """The base network: efficientnet-lite0 (photos), efficientnet-lite2 or lite0+lite2 (photos, two and three times the
+    cost), fc100 (32 px), or a file written by `implanting pretrain`."""
+    head: Literal["auto", "logistic", "prototypes"] = "auto"
+    """How classes are told apart: a trained logistic head, prototypes (the paper's way), or auto: prototypes with
+    implants, else the head."""
     implants: Literal["auto"] | bool = "auto"
     """Train implants on the examples: True, False, or auto, which trains them if they helped on validation images."""
     unknown: str | None = None
@@ -326,7 +449,8 @@ def retired_settings(stored: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: value
         for name, value in stored.items()
-        if (name in RETIRED and RETIRED[name] not in (None, value)) or (name, value) in RETIRED_VALUES.items()
+        if (name in RETIRED and RETIRED[name] is not None and RETIRED[name] != value)
+        or (name in RETIRED_VALUES and RETIRED_VALUES[name] == value)
     }
 
 
@@ -334,14 +458,32 @@ Config = TypeVar("Config")
 
 
 def config_from_dict(kind: type[Config], values: Mapping[str, Any]) -> Config:
-    """The inverse of `dataclasses.asdict` for the nested configurations above; retired settings are ignored."""
-    hints = get_type_hints(kind)
-    nested = {
-        name: config_from_dict(hints[name], value) if dataclasses.is_dataclass(hints[name]) else value
+    """The inverse of `dataclasses.asdict` for the nested configurations above; retired settings are left out.
+
+    A value of another type than its field's, or a setting that is unknown, is a `ValueError`.
+    """
+    try:
+        return msgspec.convert(_known_settings(kind, values), kind)
+    except msgspec.ValidationError as fault:
+        raise ValueError(str(fault)) from None
+
+
+def _known_settings(kind: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    if not isinstance(values, Mapping):
+        raise ValueError(f"settings are {type(values).__name__}; needed are names with their values")
+    known = {field.name for field in dataclasses.fields(kind)}
+    kept = {
+        name: value
         for name, value in values.items()
-        if name not in RETIRED and (name, value) not in RETIRED_VALUES.items()
+        if name not in RETIRED and not (name in RETIRED_VALUES and RETIRED_VALUES[name] == value)
     }
-    return kind(**nested)
+    if unknown := sorted(kept.keys() - known):
+        raise ValueError(f"the setting {unknown[0]} is unknown to this version")
+    hints = get_type_hints(kind)
+    return {
+        name: _known_settings(hints[name], value) if dataclasses.is_dataclass(hints[name]) else value
+        for name, value in kept.items()
+    }
 
 
 def flat(config: Any) -> dict[str, Any]:

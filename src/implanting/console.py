@@ -76,8 +76,8 @@ def telling_warnings(*kinds: type[Warning]) -> Iterator[None]:
         for kind in kinds:
             warnings.simplefilter("always", kind)
         yield
-    for text in dict.fromkeys(str(warning.message) for warning in caught):
-        say(text)
+    for told in {str(warning.message): warning for warning in caught}.values():
+        say(warnings.formatwarning(told.message, told.category, told.filename, told.lineno).rstrip())
 
 
 def show_progress(items: Iterable[Item], description: str, total: int) -> Iterable[Item]:

@@ -38,11 +38,8 @@ def classify(
     perhaps `bytes`, as `ray.data.read_binary_files(..., include_paths=True)` gives it.
     """
     data = _ray_data()
-    if not isinstance(images, data.Dataset):
-        named = [images] if isinstance(images, str | Path) else list(images)
-        paths = [{"path": str(path)} for path in find_images(named, skip_bad=True)]
-        images = data.from_items(paths, override_num_blocks=-(-len(paths) // IMAGES_PER_BLOCK))
-    return images.map_batches(
+    dataset = images if isinstance(images, data.Dataset) else _dataset_of(images)
+    return dataset.map_batches(
         _Actor,
         fn_constructor_kwargs={"file": Path(classifier).read_bytes(), "threads": int(cpus_per_actor) or 1, "top": top},
         compute=data.ActorPoolStrategy(size=actors),
@@ -50,6 +47,12 @@ def classify(
         batch_size=IMAGES_PER_BLOCK,
         batch_format="pyarrow",
     )
+
+
+def _dataset_of(images: Any) -> Any:
+    named = [images] if isinstance(images, str | Path) else list(images)
+    paths = [{"path": str(path)} for path in find_images(named, skip_bad=True)]
+    return _ray_data().from_items(paths, override_num_blocks=-(-len(paths) // IMAGES_PER_BLOCK))
 
 
 class _Actor:
@@ -62,7 +65,9 @@ class _Actor:
 
     def __call__(self, batch: "pyarrow.Table") -> "pyarrow.Table":
         if "path" not in batch.column_names:
-            raise DataError(f"the data set has columns {batch.column_names}; needed is `path`: read with include_paths")
+            raise DataError(
+                f"the data set has columns {batch.column_names}; needed is path: read with include_paths=True"
+            )
         paths = batch["path"].to_pylist()
         sources = batch["bytes"].to_pylist() if "bytes" in batch.column_names else paths
         answers = zip(self.classifier.answer_each(sources, top=self.top), paths, strict=True)

@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from toys import coloured
 
 SHADES = coloured(classes=3, per_class=8, size=32, seed=1, prefix="shade")
 IMAGES = 160
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -40,10 +43,17 @@ def album(tmp_path: Path) -> Path:
     return album
 
 
-def test_actors_answer_as_predict_does_and_a_killed_one_loses_and_doubles_nothing(trees, album, capsys):
+def test_actors_answer_as_predict_does_and_a_killed_one_loses_and_doubles_nothing(trees, album, capsys, monkeypatch):
     pytest.importorskip("ray")
-    session = Path(__file__).parents[1] / "ray_session.py"
-    found = json.loads(implanting(sys.executable, str(session), str(trees), str(album)).stdout.splitlines()[-1])
+    monkeypatch.chdir(album.parent)
+    album.rename("archive")
+    album = Path("archive")
+    shutil.copy(trees, "trees.safetensors")
+    (program,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "bulk.md").read_text(), re.DOTALL)
+    session = str(ROOT / "tests" / "ray_session.py")
+    printed = implanting(sys.executable, session, str(trees), str(album), program).stdout.splitlines()
+    assert printed[-1] == f"{IMAGES + 1} ['image', 'class', 'likeliest']"
+    found = json.loads(printed[-2])
     assert found["killed"] > 1
     assert len(found["rows"]) == len({row["image"] for row in found["rows"]}) == IMAGES + 1
     assert main(["predict", str(trees), str(album), "--jsonl"]) == 0

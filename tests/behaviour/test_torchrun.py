@@ -54,9 +54,9 @@ def halves_in_turn(data: Path, out: Path) -> dict[str, torch.Tensor]:
     return weights(model.network, model.classifier)
 
 
-def test_two_processes_equal_one_that_takes_the_halves_in_turn(tmp_path: Path) -> None:
+def test_two_workers_equal_one_process_that_takes_the_halves_in_turn(tmp_path: Path) -> None:
     data, out = write_fc100(tmp_path), tmp_path / "base.safetensors"
-    torchrun(data, out)
+    implanting(*pretrain_command(data, out), "--iterations", str(STEPS), "--workers", "2")
     slow = halves_in_turn(data, out)
     for name, value in load_file(out).items():
         torch.testing.assert_close(value, slow[name].detach(), rtol=1e-4, atol=1e-5)

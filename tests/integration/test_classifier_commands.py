@@ -298,6 +298,9 @@ def test_a_bad_image_among_good_ones_is_named(photos, base_file, trees, tmp_path
     change = ["fit", "--from", str(trees), "--add", f"fir={spoilt / 'oak'}", "--out", str(out), "--json"]
     for command in (refit, change):
         assert main(command) == 2
+        assert "exists already, and is not of the kind" in error_of(capsys)
+        command.append("--overwrite")
+        assert main(command) == 2
         assert "photo 1.png" in error_of(capsys)
         assert listing(tmp_path) == before
         assert main([*command, "--skip-bad"]) == 0
@@ -329,6 +332,8 @@ def test_a_change_that_cannot_be_made_writes_nothing(trees, photos, tmp_path, ca
     own = Path(shutil.copy(trees, tmp_path / "own.safetensors"))
     given = [flag.replace("{photos}", str(photos)) for flag in flags]
     assert main(["fit", "--from", str(own), "--out", str(own), *given]) == 2
+    assert "is what is read from" in error_of(capsys)
+    assert main(["fit", "--from", str(own), "--out", str(own), "--overwrite", *given]) == 2
     assert said in error_of(capsys)
     assert listing(tmp_path) == {"own.safetensors": trees.read_bytes()}
 
@@ -394,7 +399,7 @@ def test_files_that_are_no_classifier(
     commands: Sequence[list[str]] = (
         ["predict", str(file), image],
         ["explain", str(file), image, "--out", str(tmp_path / "a.png")],
-        ["fit", "--from", str(file), "--remove", "oak", "--out", str(file)],
+        ["fit", "--from", str(file), "--remove", "oak", "--out", str(file), "--overwrite"],
     )
     for command in commands:
         assert main(command) == 2

@@ -11,7 +11,7 @@ from PIL import Image
 from torch import nn
 
 from commands import implanting, write_fc100
-from implanting import BaseNetwork, FewShotClassifier, Normalisation, Preprocessing, evaluate, read_dataset
+from implanting import BaseNetwork, FewShotClassifier, Normalisation, Preprocessing, evaluate, read_dataset, read_folder
 from implanting.datasets import read_class_lists
 from toy_photos import write_photos
 from toys import coloured
@@ -99,13 +99,36 @@ def test_the_python_on_own_images(folder: Path) -> None:
     assert classifier.predict(["elm-photos/7.jpg", "photos/labelled/oak/5.jpg"]).tolist() == ["elm", "oak"]
 
 
+def test_checking_and_suggesting(folder: Path) -> None:
+    write_photos(folder)
+    checked, fitted, suggested = (
+        implanting(sys.executable, "-m", *command).stdout for command in commands_of("check-and-suggest.md")
+    )
+    assert "accuracy to expect: 100.0 %" in checked
+    assert "accuracy to expect: 100.0 %" in fitted
+    assert "5 of 12 photos" in suggested
+    assert implanting(sys.executable, "-c", python_of("check-and-suggest.md")).stdout.startswith("100.0 % (")
+
+
+def test_very_many_images(folder: Path) -> None:
+    write_photos(folder)
+    shutil.copytree("photos/labelled/oak", "archive/oak")
+    shutil.copy("a.jpg", "archive/a.jpg")
+    Path("archive/damaged.jpg").write_bytes(b"no image")
+    FewShotClassifier("fc100", implants=False).fit(*read_folder("photos/support")).save("trees.safetensors")
+    whole, *parts = (implanting(sys.executable, "-m", *command).stdout for command in commands_of("bulk.md"))
+    assert whole.startswith("answers.csv: 6 images, 1 of them unreadable, ")
+    assert [part.split(",")[0] for part in parts] == [f"answers-{n}-of-2.csv: 3 images" for n in (1, 2)]
+
+
 def test_evaluating_and_a_method_of_ones_own(folder: Path, base_file: Path) -> None:
     data = folder / "data" / "FC100"
     data.mkdir(parents=True)
     write_fc100(data, images=42)
     shutil.copy(base_file, "base.safetensors")
     printed = [run(command) for command in commands_of("evaluate.md")]
-    assert ["gain" in text for text in printed] == [True, False, True]
+    assert commands_of("methods.md") == [commands_of("evaluate.md")[1]]
+    assert ["gain" in text for text in printed] == [True, True, False, True]
     assert list(folder.glob("activations/*.npy"))
     pixels, network, difference = implanting(sys.executable, "-c", python_of("evaluate.md")).stdout.splitlines()
     novel = read_dataset("data/FC100", "val")
@@ -113,7 +136,7 @@ def test_evaluating_and_a_method_of_ones_own(folder: Path, base_file: Path) -> N
     preprocessing = Preprocessing(image_size=(32, 32), normalisation=Normalisation((0.5,) * 3, (1.0,) * 3))
     expected = evaluate(BaseNetwork.from_module(bare, preprocessing, name="pixels", tau=10.0), novel, shot=5, tasks=6)
     assert pixels == f"pixels: {expected.estimate}"
-    assert network.removeprefix("base network: ") in printed[1]
+    assert network.removeprefix("base network: ") in printed[2]
     assert difference.startswith("difference, paired: ")
 
 

@@ -69,7 +69,7 @@ def evaluated(capsys: pytest.CaptureFixture[str], base: Path, data: Path, *flags
         (
             "held_out_base",
             ["--save-results", "none/results.npz"],
-            "--save-results none/results.npz: there is no folder none",
+            "--save-results none/results.npz cannot be written: there is no folder none",
         ),
     ],
 )

@@ -47,11 +47,13 @@ def test_a_classifier_is_exported_and_used_as_the_page_says(tmp_path, photos, mo
     program = re.search(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)[1]
     forbidden = "import sys; sys.modules['torch'] = None\n"  # what the page promises not to need
     printed = implanting(sys.executable, "-W", "error", "-c", forbidden + program, *photos).stdout.splitlines()
-    expected = zip(photos, classifier.predict(photos), classifier.predict_proba(photos).max(1), strict=True)
-    for line, (path, label, probability) in zip(printed, expected, strict=True):
-        found_path, found, number = line.split(" ")
-        assert (found_path, found) == (path, label)
-        assert float(number) == pytest.approx(probability, abs=2e-4)
+    given = classifier.predict_proba(photos)
+    expected = zip(photos, classifier.predict(photos), classifier.classes_[given.argmax(1)], given.max(1), strict=True)
+    for line, (path, label, likeliest, probability) in zip(printed, expected, strict=True):
+        found = re.fullmatch(r"(\S+) (\S+) \(most likely (\S+) ([\d.]+)\)", line)
+        assert found is not None
+        assert found.groups()[:3] == (path, label, likeliest)
+        assert float(found[4]) == pytest.approx(probability, abs=2e-4)
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,20 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int, UInt8
+from torch import Tensor
 
 from implanting.advice.copies import Thumbnails, shrunken
+from implanting.base import BaseNetwork
 from implanting.classifier import ImageClassifier
-from implanting.dense_classification import left_out_cosines, prototypes
 from implanting.errors import ConfigError, DataError
+from implanting.fewshot import sharpness
+from implanting.head import fit_head
 from implanting.images import BATCH
+
+PENALTY = 0.1
+"""Of the weights of logistic regression (`docs/lab-log.md`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,21 +52,31 @@ def examples_of(classifier: ImageClassifier, names: Sequence[str] | None = None)
     images, labels = learned.supports
     if names is not None and len(names) != len(labels):
         raise DataError(f"{len(names)} names are given for {len(labels)} examples; needed is one name per example")
-    pooled = torch.cat([learned.base.embed(batch).cpu().mean(1) for batch in images.split(BATCH)])
-    vectors = torch.nn.functional.normalize(pooled, dim=1)
-    counts = labels.bincount(minlength=len(learned.classes))
-    means = prototypes(vectors, labels.argsort(stable=True), counts)
-    cosines = left_out_cosines(vectors[:, None], vectors, labels, means, counts)[:, 0]
-    probabilities = learned.calibration.sharpen(torch.softmax(learned.classify.tau * cosines, dim=1))
-    probabilities[counts[labels] < 2] = torch.nan
     classes = tuple(learned.classes.tolist())
     return Examples(
         names if names is not None else _numbered(labels.numpy(), classes),
         classes,
         labels.numpy(),
-        probabilities.numpy(),
+        cross_fitted(learned.base, images, labels).numpy(),
         shrunken(images),
     )
+
+
+def unit_vectors(phi: Float[Tensor, "image location dim"]) -> Float[Tensor, "image dim"]:
+    """The root of the mean of phi, of unit length."""
+    pooled = phi.mean(1)
+    return F.normalize(pooled.sign() * pooled.abs().sqrt(), dim=1)
+
+
+def cross_fitted(
+    base: BaseNetwork, images: UInt8[Tensor, "image height width 3"], labels: Int[Tensor, " image"]
+) -> Float[Tensor, "image way"]:
+    """Probabilities of each image by logistic regression that was fitted without its fold; nan where it is alone."""
+    vectors = torch.cat([unit_vectors(base.embed(batch).cpu()) for batch in images.split(BATCH)])
+    scores = fit_head(vectors, vectors, labels, [vectors.shape[1]], [[1.0]], PENALTY).held_out.scores
+    asked = scores.isfinite().all(1)
+    power = sharpness(scores[asked].double().log_softmax(1), labels[asked]) if asked.any() else 1.0
+    return torch.softmax(power * scores, dim=1)
 
 
 def _numbered(labels: Int[np.ndarray, " example"], classes: Sequence[Hashable]) -> list[str]:

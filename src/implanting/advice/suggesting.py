@@ -1,7 +1,8 @@
-"""Which photos to label next: those the classifier is unsure of, and which are unlike each other.
+"""Which photos to label next: those that the classifier is unsure of, and that are unlike each other.
 
-Uncertainty alone would pick near-duplicates of one hard photo. So photos are taken one by one: the next is the one
-whose uncertainty times its distance from those already taken is largest.
+Photos are clustered into as many groups as are asked for (k-means on unit vectors), where a photo counts by the root of
+its uncertainty, and the middle of each group is suggested. Uncertainty alone did worse than random photos with few
+examples per class: it picks odd photos, many of them alike (`docs/lab-log.md`).
 """
 
 from dataclasses import dataclass
@@ -9,13 +10,20 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
+from implanting.advice.examples import unit_vectors
 from implanting.classifier import ImageClassifier
 from implanting.config import require
 from implanting.errors import DataError
 from implanting.images import Failure, ImageSource, decode_batches, list_sources
 from implanting.runtime import Progress, silent
+
+ROUNDS = 8
+"""Of k-means."""
+
+LEAST = 1e-3
+"""What a photo counts of which the classifier is certain."""
 
 
 @dataclass(frozen=True)
@@ -23,13 +31,13 @@ class Suggestion:
     """A photo that is worth labelling, with the two likeliest classes and their probabilities."""
 
     source: ImageSource
-    likeliest: tuple[tuple[Any, float], tuple[Any, float]]
+    likeliest: tuple[tuple[Any, float], ...]
 
 
 def suggest(
     classifier: ImageClassifier, images: Any, count: int = 20, *, progress: Progress = silent
 ) -> tuple[list[Suggestion], list[Failure]]:
-    """The `count` images to label next, the most useful first; and the images that do not decode."""
+    """The `count` images to label next, the least certain first; and the images that do not decode."""
     require(count >= 1, "count", count, "1 or more")
     classifier.check_fitted()
     sources, learned = list_sources(images), classifier.learned_
@@ -39,7 +47,7 @@ def suggest(
     for batch in decode_batches(sources, learned.size, skip_bad=True, progress=progress, doing="looking at photos"):
         features = learned.features(batch.images)
         given.append(learned.probabilities(learned.cosines(features)))
-        vectors.append(torch.nn.functional.normalize(features.mean(1), dim=1))
+        vectors.append(unit_vectors(features))
         indices += batch.indices.tolist()
         failures += batch.failures
     if not indices:
@@ -47,24 +55,52 @@ def suggest(
     probabilities = torch.cat(given)
     best = probabilities.topk(2)
     names = learned.classes[best.indices.numpy()].tolist()
-    ranked = [
-        (tuple(zip(labels, values, strict=True))) for labels, values in zip(names, best.values.tolist(), strict=True)
-    ]
     chosen = choose(probabilities.numpy(), torch.cat(vectors).numpy(), count)
-    return [Suggestion(sources[indices[row]], ranked[row]) for row in chosen], failures
+    suggested = [
+        Suggestion(sources[indices[row]], tuple(zip(names[row], best.values[row].tolist(), strict=True)))
+        for row in chosen
+    ]
+    return suggested, failures
 
 
 def choose(
-    probabilities: Float[np.ndarray, "image way"], vectors: Float[np.ndarray, "image dim"], count: int
+    probabilities: Float[np.ndarray, "image way"], vectors: Float[np.ndarray, "image dim"], count: int, seed: int = 0
 ) -> list[int]:
-    """Rows of images that are uncertain and unlike each other, one by one."""
+    """Rows of images that are uncertain and unlike each other: the middle of each cluster, the least certain first."""
     uncertain = uncertainty(probabilities)
-    taken = [int(uncertain.argmax())]
+    weights = np.sqrt(uncertain) + LEAST
+    means = vectors[_spread(vectors, weights, min(count, len(vectors)), np.random.default_rng(seed))]
+    for _ in range(ROUNDS):
+        nearest = (vectors @ means.T).argmax(1)
+        sums = np.zeros_like(means)
+        np.add.at(sums, nearest, weights[:, None] * vectors)
+        lengths = np.linalg.norm(sums, axis=1, keepdims=True)
+        means = np.where(lengths > 0, sums / np.maximum(lengths, 1e-12), means)
+    cosines = vectors @ means.T
+    nearest = cosines.argmax(1)
+    middles = [members[cosines[members, cluster].argmax()] for cluster, members in _members(nearest)]
+    rest = np.setdiff1d(np.argsort(-uncertain, kind="stable"), middles, assume_unique=True)
+    chosen = np.concatenate([np.array(middles, int), rest])[:count]  # clusters can be empty where images are equal
+    return sorted(chosen.tolist(), key=lambda row: -uncertain[row])
+
+
+def _members(nearest: Int[np.ndarray, " image"]) -> list[tuple[int, Int[np.ndarray, " some"]]]:
+    return [(int(cluster), np.flatnonzero(nearest == cluster)) for cluster in np.unique(nearest)]
+
+
+def _spread(
+    vectors: Float[np.ndarray, "image dim"],
+    weights: Float[np.ndarray, " image"],
+    count: int,
+    generator: np.random.Generator,
+) -> list[int]:
+    """Where clusters begin (k-means++): each at an image drawn by its weight and its distance from the others."""
+    taken = [int(generator.choice(len(vectors), p=weights / weights.sum()))]
     distance = 1 - vectors @ vectors[taken[0]]
-    while len(taken) < min(count, len(vectors)):
-        worth = uncertain * distance.clip(0)
-        worth[taken] = -1
-        taken.append(int(worth.argmax()))
+    while len(taken) < count:
+        worth = weights * distance.clip(1e-9)
+        worth[taken] = 0
+        taken.append(int(generator.choice(len(vectors), p=worth / worth.sum())))
         distance = np.minimum(distance, 1 - vectors @ vectors[taken[-1]])
     return taken
 

@@ -17,8 +17,8 @@ from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
 from implanting.base.description import BaseDescription
-from implanting.base.embedding import embed
-from implanting.config import DataConfig, Pooling
+from implanting.base.embedding import embed, map_readings, read
+from implanting.config import DataConfig, Pooling, TrainingMethod
 from implanting.dense_classification import CosineClassifier
 from implanting.errors import ConfigError
 from implanting.images import Preprocessing
@@ -31,11 +31,31 @@ from implanting.networks import (
     device_of,
     folded,
     packed,
+    reading_dims,
 )
 from implanting.runtime import Progress, prefixed, silent
 
 FEW_SHOTS = 3
 """With fewer supports per class, more views of each may help."""
+
+
+@dataclass(frozen=True)
+class HeadDefaults:
+    """How a head is trained on the readings of a base; the defaults are for networks of which nothing is known."""
+
+    reading_weights: tuple[tuple[float, ...], ...] = ((1.0,),)
+    """The weight of each reading. The first row is the rule; a task whose held-out supports are clearly better off with
+    another row takes that."""
+    penalty: float = 0.1
+    """On the squared length of class weights, half of it, against the sum of cross-entropies."""
+    few_shot_views: int = 1
+    """Views of each support that are averaged where supports are few."""
+    calibrations: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    """How sure a head of so many supports per class may be, for tasks whose supports cannot tell."""
+
+    def support_views(self, shots: int) -> int:
+        """Views of each support that are averaged, with so many supports per class."""
+        return self.few_shot_views if shots < FEW_SHOTS else 1
 
 
 @dataclass(frozen=True)
@@ -48,6 +68,10 @@ class UsageDefaults:
     """Views of each support that a prototype averages where supports are few."""
     calibrations: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     """How sure prototypes of so many supports per class may be."""
+    head: HeadDefaults = field(default_factory=HeadDefaults)
+    """How a head is trained."""
+    implants_beat_head: bool = False
+    """Whether implants with prototypes are better than a head, where both can be had."""
 
     def support_views(self, shots: int) -> int:
         """Views of each support that a prototype averages, with so many supports per class."""
@@ -62,7 +86,9 @@ class UsageDefaults:
 def _usage_of(description: BaseDescription) -> UsageDefaults:
     """Of a network that stage 1 trained, as FC100's validation classes and its own validation showed."""
     calibration = description.training.calibration
-    return UsageDefaults(implants_from_shots=2, calibrations={1: calibration} if calibration else {})
+    return UsageDefaults(
+        implants_from_shots=2, calibrations={1: calibration} if calibration else {}, implants_beat_head=True
+    )
 
 
 class BaseNetwork:
@@ -79,6 +105,7 @@ class BaseNetwork:
         classifier: CosineClassifier | None = None,
         description: BaseDescription | None = None,
         usage: UsageDefaults | None = None,
+        method_tensors: Mapping[str, Tensor] | None = None,
     ) -> None:
         self.network = network.eval().requires_grad_(False)
         self.preprocessing = preprocessing
@@ -91,12 +118,18 @@ class BaseNetwork:
         """The description of its training; None for a network that this project did not train."""
         self.usage = usage or UsageDefaults()
         """How to use it where the user does not say."""
+        self.method_tensors: Mapping[str, Tensor] = dict(sorted((method_tensors or {}).items()))
+        """What the method that it was trained by learned beside the network (`baselines`)."""
         self._tau = tau
         self._quick: tuple[Embedding, Embedding] | None = None
 
     @classmethod
     def from_training(
-        cls, network: Network, classifier: CosineClassifier, description: BaseDescription
+        cls,
+        network: Network,
+        classifier: CosineClassifier | None,
+        description: BaseDescription,
+        method_tensors: Mapping[str, Tensor] | None = None,
     ) -> "BaseNetwork":
         """What stage 1 made."""
         return cls(
@@ -104,10 +137,11 @@ class BaseNetwork:
             description.preprocessing,
             name=description.name,
             pooling=description.config.pooling,
-            tau=classifier.tau.item(),
+            tau=1.0 if classifier is None else classifier.tau.item(),
             classifier=classifier,
             description=description,
             usage=_usage_of(description),
+            method_tensors=method_tensors,
         )
 
     @classmethod
@@ -168,6 +202,11 @@ class BaseNetwork:
         return self.classifier.class_weights if self.classifier else None
 
     @property
+    def method(self) -> TrainingMethod:
+        """How it was trained."""
+        return self.description.config.method if self.description else "cosine"
+
+    @property
     def data(self) -> DataConfig:
         """How the data that it was trained on was read and split; the defaults where that is not known."""
         return self.description.config.data if self.description else DataConfig()
@@ -197,6 +236,7 @@ class BaseNetwork:
         self.network.to(device)
         if self.classifier is not None:
             self.classifier.to(device)
+        self.method_tensors = {name: value.to(device) for name, value in self.method_tensors.items()}
         return self
 
     def __getstate__(self) -> dict[str, Any]:
@@ -217,6 +257,23 @@ class BaseNetwork:
         """phi of each image, on the network's device."""
         self.map_size(*images.shape[1:3])
         return embed(self.quick, self.preprocessing.normalisation, images, progress)
+
+    def read(
+        self, images: UInt8[Tensor, "image height width 3"], progress: Progress = silent
+    ) -> Float[Tensor, "image dim"]:
+        """The readings of each image, each of unit length, joined; in memory."""
+        self.map_size(*images.shape[1:3])
+        return read(self.quick, self.preprocessing.normalisation, images, progress)
+
+    def reading_maps(self, images: UInt8[Tensor, "image height width 3"]) -> Float[Tensor, "image dim rows columns"]:
+        """The share of each location in `read`: its mean over locations is what that gives."""
+        self.map_size(*images.shape[1:3])
+        return map_readings(self.quick, self.preprocessing.normalisation, images)
+
+    @property
+    def reading_dims(self) -> tuple[int, ...]:
+        """How many numbers each reading has."""
+        return reading_dims(self.network)
 
     @torch.no_grad()
     def activations(
@@ -241,7 +298,7 @@ class BaseNetwork:
             "parameters": f"{self.parameters:,}",
             "images": f"{width} x {height} px ({self.preprocessing.resizing})",
             "features": f"{self.network.dim} at {rows} x {columns} locations",
-            "trained with": f"{self.pooling} classification",
+            "trained with": f"{self.pooling} classification" if self.method == "cosine" else self.method,
             "tau": "none" if self._tau is None else f"{self._tau:.2f}",
             "base classes": classes,
             "implants": f"beside {len(self.tail.layers)} layers" if self.tail else "not described for this network",
@@ -251,7 +308,7 @@ class BaseNetwork:
     @property
     def tensors(self) -> dict[str, Tensor]:
         """The weights by the names they have in a file."""
-        return weights(self.network, self.classifier)
+        return weights(self.network, self.classifier) | prefixed("method", self.method_tensors)
 
     @cached_property
     def fingerprint(self) -> str:

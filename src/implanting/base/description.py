@@ -3,15 +3,37 @@
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from msgspec import Meta
 
-from implanting.base.training_facts import TrainingFacts
-from implanting.config import PretrainConfig, config_from_dict, retired_settings
+from implanting.base.training_facts import Count, TrainingFacts
+from implanting.config import CLASSIFYING, LARGEST_SIDE, PretrainConfig, config_from_dict, retired_settings
 from implanting.dense_classification import CosineClassifier
 from implanting.images import Normalisation, Preprocessing
 from implanting.networks import Network, build_network
+from implanting.runtime import checked
+
+Side = Annotated[int, Meta(ge=1, le=LARGEST_SIDE)]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The same as the document of a checkpoint has it: the settings of any version."""
+
+    config: dict[str, Any]
+    class_names: tuple[str, ...]
+    normalisation: Normalisation
+    image_size: tuple[Side, Side]
+    resizing: str
+    data_name: str
+    data_fingerprint: str
+    held_out: tuple[Count, ...]
+    code_version: str
+    training: TrainingFacts
+    teacher_fingerprint: str | None = None
+    retired: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -53,16 +75,11 @@ class BaseDescription:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> "BaseDescription":
-        """The inverse of `document`."""
-        noted = {"teacher_fingerprint": None, "retired": {}, **document}  # which earlier versions did not note
-        values = {field.name: noted[field.name] for field in dataclasses.fields(cls)}
-        values["retired"] = {**values["retired"], **retired_settings(values["config"])}
-        values["config"] = config_from_dict(PretrainConfig, values["config"])
-        values["normalisation"] = Normalisation(**{key: tuple(value) for key, value in values["normalisation"].items()})
-        for name in ("class_names", "image_size", "held_out"):
-            values[name] = tuple(values[name])
-        _height, _width = values["image_size"]
-        return cls(**values | {"training": TrainingFacts.from_document(values["training"])})
+        """The inverse of `document`, checked as a whole."""
+        stored = checked(document, Stored)
+        noted = {**stored.retired, **retired_settings(stored.config)}
+        values = {name: value for name, value in vars(stored).items() if name != "retired"}
+        return cls(**values | {"config": config_from_dict(PretrainConfig, stored.config), "retired": noted})
 
     def summary(self) -> dict[str, str]:
         """Of the training, what people want to know first."""
@@ -75,11 +92,33 @@ class BaseDescription:
         }
 
 
-def build(config: PretrainConfig, classes: int, image_size: tuple[int, int]) -> tuple[Network, CosineClassifier]:
-    """A network and its classifier with the initial weights of the configuration's seed."""
+def count_numbers(config: PretrainConfig, classes: int, image_size: tuple[int, int]) -> int:
+    """How many numbers such a network and its classifier hold, without making it: it may be a claim of gigabytes.
+
+    The number is a polynomial of the second degree in the width, which three small networks settle.
+    """
+    one, two, three = (_count_small(config, width, classes, image_size) for width in (1, 2, 3))
+    width = config.architecture.width
+    first, second, third = (width - 2) * (width - 3), (width - 1) * (width - 3), (width - 1) * (width - 2)
+    return (one * first - 2 * two * second + three * third) // 2
+
+
+def _count_small(config: PretrainConfig, width: int, classes: int, image_size: tuple[int, int]) -> int:
+    architecture = dataclasses.replace(config.architecture, width=width)
+    network, classifier = build(dataclasses.replace(config, architecture=architecture), 1, image_size)
+    fixed = sum(tensor.numel() for tensor in network.state_dict().values())
+    if classifier is None:
+        return fixed
+    return fixed + classes * classifier.class_weights.numel() + classifier.tau.numel()
+
+
+def build(config: PretrainConfig, classes: int, image_size: tuple[int, int]) -> tuple[Network, CosineClassifier | None]:
+    """A network and, where it learns class weights, its classifier, with the initial weights of the seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         network = build_network(config.architecture)
         network.to(memory_format=torch.channels_last)  # type: ignore[call-overload] # torch's stubs lack it
+        if config.method not in CLASSIFYING:
+            return network, None
         classifier = CosineClassifier(classes, network.dim, config.pooling, config.tau, network.map_size(*image_size))
     return network, classifier

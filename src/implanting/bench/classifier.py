@@ -175,7 +175,7 @@ class Classifier:
             self.show_open_set(rows)
 
     def show_open_set(self, rows: list[dict[str, Any]]) -> None:
-        """Print how well known and unknown classes are told apart."""
+        """Print how well unknown classes are recognised, and the calibration errors."""
         print_table(
             "5 known and 5 unknown classes",
             ["", *(f"{row['shot']}-shot" for row in rows)],

@@ -35,9 +35,9 @@ KINDS_AND_OTHER = (*KINDS, AUGMENTATION, "other")
 
 
 def start(width: int, images: ImageSet, batch_size: int) -> Run:
-    """A run of the `cpu` recipe at another width."""
-    recipe = RECIPES["cpu"].config
-    config = dataclasses.replace(recipe, architecture=NetworkConfig(width=width), batch_size=batch_size)
+    """A run of the `cpu` recipe at another width, with images of full size from the start, as in the usual loop."""
+    changes: dict[str, Any] = {"architecture": NetworkConfig(width=width), "batch_size": batch_size}
+    config = dataclasses.replace(RECIPES["cpu"].config, **changes, shrink_size=None)
     run = prepare(config, images, None, torch.device("cpu"))
     run.model.train()
     return run

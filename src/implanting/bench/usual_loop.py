@@ -6,6 +6,7 @@ batch size, number of threads, crops and flips are the same as ours.
 
 import random
 from collections.abc import Iterator
+from typing import cast
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ from torch.utils.data import DataLoader, Dataset
 from implanting.base import build
 from implanting.config import PretrainConfig
 from implanting.datasets import ImageSet
-from implanting.dense_classification import classification_loss
+from implanting.dense_classification import CosineClassifier, classification_loss
 from implanting.images import Normalisation
 from implanting.pretraining import MOMENTUM
 
@@ -50,7 +51,8 @@ class UsualLoop:
 
     def __init__(self, config: PretrainConfig, image_set: ImageSet, steps: int) -> None:
         size = (image_set.images.shape[1], image_set.images.shape[2])
-        self.network, self.classifier = build(config, len(image_set.class_names), size)
+        self.network, classifier = build(config, len(image_set.class_names), size)
+        self.classifier = cast(CosineClassifier, classifier)  # which stage 1 always has
         self.network.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload] # torch's stubs lack it
         parameters = nn.ModuleList([self.network, self.classifier]).parameters()
         self.optimizer = torch.optim.SGD(

@@ -9,7 +9,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
@@ -137,7 +137,11 @@ def parquet_library() -> Any:
     return pyarrow
 
 
-FORMATS = {".jsonl": _JsonLines, ".csv": _Csv, ".parquet": _Parquet}
+FORMATS: dict[str, Callable[[BinaryIO, Sequence[str]], RowWriter]] = {
+    ".jsonl": _JsonLines,
+    ".csv": _Csv,
+    ".parquet": _Parquet,
+}
 """What writes a file, by the ending of its name."""
 
 
@@ -155,7 +159,7 @@ def row_format(path: Path) -> str:
 def write_rows(path: Path, rows: Iterable[Row], top: int = 1) -> None:
     """Write the rows as they come; the file is there when all of them are."""
     with _claimed(path) as file:
-        writer: RowWriter = FORMATS[row_format(path)](file, columns(top))
+        writer = FORMATS[row_format(path)](file, columns(top))
         for row in rows:
             writer.write(row)
         writer.close()

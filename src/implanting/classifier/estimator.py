@@ -11,8 +11,13 @@ class FewShotClassifier(ImageClassifier, ClassifierMixin, BaseEstimator):  # typ
 
     Parameters, whose defaults are those of `ClassifierConfig`, `InferenceConfig` and `ImplantConfig`:
 
-    - `base`: the base network: "efficientnet-lite0", "fc100", a file of `implanting pretrain`, or a `BaseNetwork`
-    - `implants`: train implants on the examples: True, False, or "auto", which is where they help
+    - `base`: the base network: "efficientnet-lite0", "efficientnet-lite2", "lite0+lite2" (both side by side), "fc100",
+      a file of `implanting pretrain`, or a `BaseNetwork`
+    - `head`: what tells classes apart: "logistic", a head that is trained on the examples; "prototypes", as in the
+      paper; or "auto": prototypes where implants or a pooling are asked for or implants are known to be better, else
+      the head
+    - `implants`: train implants on the examples: True, which with prototypes is the paper's method, False, or "auto",
+      which is where they help
     - `unknown`: the label to answer where an image fits no class; None always answers with a class
     - `refuse`: the share of images of known classes that may be answered with `unknown`
     - `keep_supports`: keep the examples, so that `refit` can train again; a saved file then holds them
@@ -26,8 +31,9 @@ class FewShotClassifier(ImageClassifier, ClassifierMixin, BaseEstimator):  # typ
 
     - `classes_`: the labels, sorted
     - `base_`: the base network
-    - `learned_`: all that was learned: prototypes, implants, calibration, classes, kept examples
+    - `learned_`: all that was learned: head or prototypes, implants, calibration, classes, kept examples
     - `supports_`: the examples where they are kept, else None
+    - `held_out_`: what is said of each example by a classifier that was fitted without it: `HeldOut`
     """
 
     def __sklearn_tags__(self) -> Tags:

@@ -1,4 +1,4 @@
-"""A fitted classifier as one safe file: its base network, implants, prototypes, classes, calibration and settings.
+"""A fitted classifier as one safe file: its base network, head or prototypes and implants, classes and settings.
 
 A slim file names its base by fingerprint instead of holding it. Nothing in a file can run code, and a base that is not
 the one the classifier was fitted on is refused.
@@ -6,19 +6,24 @@ the one the classifier was fitted on is refused.
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import torch
+from msgspec import Meta
 from torch import Tensor
 
 from implanting.base import BaseNetwork, base_document, base_from_document, load_base
-from implanting.classifier.learned import Learned
+from implanting.classifier.learned import HeldOut, Learned, Readings
+from implanting.config import LARGEST_SIDE, VIEWS
 from implanting.dense_classification import PrototypeClassifier
 from implanting.errors import CheckpointError, ConfigError, ImplantingError
 from implanting.fewshot import Calibration
+from implanting.head import Head
 from implanting.implants import implant_tensors, implants_from_tensors
-from implanting.runtime import choose_device, part, prefixed, read_checkpoint, write_checkpoint
+from implanting.runtime import checked, choose_device, part, prefixed, read_checkpoint, write_checkpoint
 from implanting.version import __version__
 
 KIND = "classifier"
@@ -27,7 +32,12 @@ KIND = "classifier"
 NOT_KEPT = frozenset({"base", "device"})
 """Settings that a file does not keep: it holds its base or tells where that is, and the device is the loader's."""
 
+PARTS: dict[str, type] = {"head": Head, "readings": Readings, "held_out": HeldOut}
+"""Values of what was learned that consist of tensors; files of earlier versions lack them."""
+
 Tensors = dict[str, Tensor]
+
+Side = Annotated[int, Meta(ge=1)]
 
 
 def save_classifier(settings: Mapping[str, Any], learned: Learned, path: Path, slim: bool) -> None:
@@ -47,19 +57,26 @@ def save_classifier(settings: Mapping[str, Any], learned: Learned, path: Path, s
         "code_version": __version__,
     }
     tensors = {"prototypes": learned.prototypes, "counts": learned.counts}
+    if learned.prints:
+        tensors["prints"] = torch.tensor(sorted(learned.prints))
     tensors |= prefixed("base", base_tensors)
     if learned.implants is not None:
         document["implant_sizes"] = learned.implants.sizes
         tensors |= prefixed("implants", implant_tensors(learned.implants))
     if learned.supports is not None:
         tensors |= prefixed("supports", dict(zip(("images", "labels"), learned.supports, strict=True)))
+    for name in PARTS:
+        if (value := getattr(learned, name)) is not None:
+            # a file holds finite numbers only: of an image that was never held out, zeros stand for nan
+            tensors |= prefixed(name, {key: tensor.nan_to_num(0).contiguous() for key, tensor in vars(value).items()})
     document["digest"] = digest(tensors)
     write_checkpoint(path, KIND, document, tensors)
 
 
 def digest(tensors: Tensors) -> str:
-    """SHA-256 of what was learned; the base network has its fingerprint."""
-    learnt = {name: value for name, value in tensors.items() if not name.startswith("base.")}
+    """SHA-256 of what was learned and of what the base's fingerprint does not cover."""
+    covered = "base.network.", "base.classifier."
+    learnt = {name: value for name, value in tensors.items() if not name.startswith(covered)}
     content = hashlib.sha256()
     for name in sorted(learnt):
         content.update(name.encode() + learnt[name].contiguous().numpy().tobytes())
@@ -82,6 +99,32 @@ def _plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     return plain if isinstance(plain["random_state"], int) else {**plain, "random_state": None}
 
 
+@dataclass(frozen=True)
+class StoredBase:
+    """What a document says of the base network."""
+
+    name: str
+    fingerprint: str
+    document: dict[str, Any] | None
+    found_as: str | None
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The types and bounds of a document; the calibration and the settings are checked where they are used."""
+
+    classes: Annotated[list[str | int | bool], Meta(min_length=2)]
+    dtype: str
+    settings: dict[str, Any]
+    image_size: Annotated[int, Meta(ge=1, le=LARGEST_SIDE)]
+    classify: dict[str, Any]
+    calibration: dict[str, Any]
+    base: StoredBase
+    digest: str
+    support_views: Annotated[int, Meta(ge=1, le=VIEWS)] = 1
+    implant_sizes: list[tuple[Side, Side]] | None = None
+
+
 def read_classifier(
     path: Path, base: str | Path | BaseNetwork | None = None, device: str = "auto"
 ) -> tuple[dict[str, Any], Learned]:
@@ -89,11 +132,12 @@ def read_classifier(
     computing_on = str(choose_device(device))
     document, tensors = read_checkpoint(path, KIND, "make one with `implanting fit`")
     try:
+        checked(document, Stored)
         if document["digest"] != digest(tensors):
             raise CheckpointError(f"{path} is damaged: what was learned is not what was saved; copy it anew")
         network = _find_base(path, document["base"], part("base", tensors), base).to(computing_on)
         named = base or document["base"]["found_as"] or network
-        settings = {**document["settings"], "base": named, "device": device}
+        settings = {"head": "prototypes", **document["settings"], "base": named, "device": device}
         return settings, _learned_from(network, document, tensors)
     except ImplantingError:  # says what is wrong already
         raise
@@ -106,6 +150,14 @@ def read_classifier(
 def _learned_from(base: BaseNetwork, document: Mapping[str, Any], tensors: Tensors) -> Learned:
     if not len(tensors["prototypes"]) == len(tensors["counts"]) == len(document["classes"]):
         raise ValueError("as many prototypes as classes are needed")
+    if "head.class_weights" in tensors and tensors["head.class_weights"].shape[1] != sum(base.reading_dims):
+        raise ValueError(
+            f"the head reads {tensors['head.class_weights'].shape[1]} numbers of an image, "
+            f"and the base network gives {sum(base.reading_dims)}"
+        )
+    if "held_out.probabilities" in tensors:
+        said = tensors["held_out.probabilities"]
+        tensors["held_out.probabilities"] = torch.where(said.sum(1, keepdim=True) > 0, said, torch.nan)
     implants, supports = None, part("supports", tensors)
     if "implant_sizes" in document:
         sizes = tuple((int(rows), int(columns)) for rows, columns in document["implant_sizes"])
@@ -123,6 +175,8 @@ def _learned_from(base: BaseNetwork, document: Mapping[str, Any], tensors: Tenso
         implants=implants,
         support_views=int(document.get("support_views", 1)),
         supports=(supports["images"], supports["labels"]) if supports else None,
+        prints=frozenset(tensors["prints"].tolist() if "prints" in tensors else ()),  # files of 0.1 have none
+        **{name: kind(**found) for name, kind in PARTS.items() if (found := part(name, tensors))},
     )
 
 

@@ -4,6 +4,7 @@ Two worlds meet here: paths, PIL images, arrays and labels of any kind outside, 
 The command line uses it as it is; `FewShotClassifier` is the same as a scikit-learn estimator (`estimator.py`).
 """
 
+import copy
 import dataclasses
 import inspect
 import warnings
@@ -19,16 +20,25 @@ from torch import Tensor
 from implanting.base import BaseNetwork, load_base
 from implanting.classifier.files import read_classifier, save_classifier
 from implanting.classifier.labels import Answer, Answering, Labels, as_labels, class_numbers, is_like
-from implanting.classifier.learned import Learned
-from implanting.classifier.learning import learn, with_implants
+from implanting.classifier.learned import HeldOut, Learned, prints_of
+from implanting.classifier.learning import fitted_again, learn, learn_head, way_of
 from implanting.config import ClassifierConfig, ImplantConfig, InferenceConfig, require
 from implanting.errors import CheckpointError, ConfigError, DataError, ImageError, ImplantsKept
-from implanting.fewshot import open_set_score
 from implanting.heatmap import Explanation, MapKind
 from implanting.images import BATCH, Failure, ImageSource, decode_batches, list_sources
 from implanting.runtime import Progress, choose_device, seed_from, silent
 
 CONFIG, IMPLANTS, POOLING = ClassifierConfig(), ImplantConfig(), InferenceConfig()
+
+HEADS = "auto", "logistic", "prototypes"
+
+
+def _noting(batches: Iterator[UInt8[Tensor, "_ _ _ 3"]], prints: set[int]) -> Iterator[UInt8[Tensor, "_ _ _ 3"]]:
+    """Pass batches on, and note the print of each image."""
+    for images in batches:
+        prints.update(prints_of(images))
+        yield images
+
 
 Own = TypeVar("Own", bound="ImageClassifier")
 """The class itself, or the estimator made of it."""
@@ -47,6 +57,7 @@ class ImageClassifier:
         self,
         base: str | Path | BaseNetwork = CONFIG.base,
         *,
+        head: Literal["auto", "logistic", "prototypes"] = CONFIG.head,
         implants: Literal["auto"] | bool = CONFIG.implants,
         unknown: Hashable | None = CONFIG.unknown,
         refuse: float = CONFIG.refuse,
@@ -61,6 +72,7 @@ class ImageClassifier:
         implant_learning_rate: float = IMPLANTS.implant_learning_rate,
     ) -> None:
         self.base = base
+        self.head = head
         self.implants = implants
         self.unknown = unknown
         self.refuse = refuse
@@ -102,11 +114,17 @@ class ImageClassifier:
         """The examples and their class numbers, where they are kept."""
         return self.learned_.supports
 
+    @property
+    def held_out_(self) -> HeldOut | None:
+        """What is said of each example by a classifier that was fitted without it; None where that is not known."""
+        self.check_fitted()
+        return self.learned_.held_out
+
     def refit(self: Own) -> Own:
         """Train anew on the examples kept, those that were added later among them."""
         self.check_fitted()
         if self.learned_.supports is None:
-            raise ConfigError("refit needs the examples, which were not kept: fit with keep_supports=True")
+            raise ConfigError("refit needs the examples, which were not kept: fit with `keep_supports`")
         images, labels = self.learned_.supports
         self._learn(self.base_, iter(images.split(BATCH)), self.classes_, labels)
         return self
@@ -121,6 +139,7 @@ class ImageClassifier:
     def check_settings(self, classes: np.ndarray) -> None:
         """Refuse settings, or too few classes, that nothing can be learnt by."""
         require(0 <= self.refuse < 1, "refuse", self.refuse, "from 0 to below 1")
+        require(self.head in HEADS, "head", self.head, "auto, logistic or prototypes")
         require(self.implants in ("auto", True, False), "implants", self.implants, "auto, True or False")
         require(self.image_size is None or self.image_size >= 1, "image_size", self.image_size, "1 or more")
         require(self.support_pooling in ("gap", "gmp"), "support_pooling", self.support_pooling, "gap or gmp")
@@ -139,21 +158,30 @@ class ImageClassifier:
         classes: np.ndarray,
         labels: Int[Tensor, " image"],
     ) -> None:
-        config, counts = None, labels.bincount()
-        if with_implants(self.implants, base, counts):
-            config = ImplantConfig(self.implant_channels, self.implant_epochs, self.implant_learning_rate)
+        counts = labels.bincount()
         views = base.usage.support_views(int(counts.median()))
         pooling = InferenceConfig(self.support_pooling, self.query_pooling, views)
-        images = None
+        way = way_of(self.head, self.implants, base, counts, pooling)
+        images, prints = None, set[int]()
+        batches = _noting(batches, prints)
         if self.keep_supports:
             images = torch.cat(list(batches))
             batches = iter(images.split(BATCH))
-        learned = learn(base, pooling, config, batches, labels, seed_from(self.random_state))
+        if way.head:
+            learned = learn_head(base, batches, labels)
+        else:
+            config = ImplantConfig(self.implant_channels, self.implant_epochs, self.implant_learning_rate)
+            seed = seed_from(self.random_state)
+            learned = learn(base, pooling, config if way.implants else None, batches, labels, seed)
         supports = None if images is None else (images, labels)
-        self.learned_ = dataclasses.replace(learned, classes=classes, supports=supports)
+        self.learned_ = dataclasses.replace(learned, classes=classes, supports=supports, prints=frozenset(prints))
 
     def add_class(self: Own, label: Hashable, images: Any) -> Own:
-        """Learn one more class; the other prototypes, and the implants, stay as they are."""
+        """Learn one more class.
+
+        A head is fitted to all classes again, from readings that were kept, which takes a fraction of a second.
+        Prototypes of other classes, and implants, stay as they are.
+        """
         self.check_fitted()
         known = self.classes_.tolist()
         if label in known:
@@ -170,7 +198,7 @@ class ImageClassifier:
         return self._changed()
 
     def add_images(self: Own, images: Any, labels: Labels) -> Own:
-        """Learn from further images of classes that are there; the implants stay as they are."""
+        """Learn from further images of classes that are there; a head is fitted again, implants stay as they are."""
         self.check_fitted()
         sources = list_sources(images)
         self._add(sources, as_labels(labels, len(sources)), self.classes_)
@@ -180,15 +208,16 @@ class ImageClassifier:
         if not sources:
             raise DataError("there is no image to add; one or more are needed")
         batches = (batch.images for batch in decode_batches(sources, self.learned_.size))
-        self.learned_ = self.learned_.with_classes(classes).with_images(batches, class_numbers(labels, classes))
+        learned = self.learned_.with_classes(classes).with_images(batches, class_numbers(labels, classes))
+        self.learned_ = fitted_again(learned)
 
     def remove_class(self: Own, label: Hashable) -> Own:
-        """Forget a class; the other prototypes, and the implants, stay as they are."""
+        """Forget a class; a head is fitted again to the others, prototypes and implants stay as they are."""
         self.check_fitted()
         removed = int(class_numbers(np.array([label]), self.classes_))
         if len(self.classes_) <= 2:
             raise ConfigError(f"class {label!r} cannot be removed: {len(self.classes_)} are left and two are needed")
-        self.learned_ = self.learned_.without(removed)
+        self.learned_ = fitted_again(self.learned_.without(removed))
         return self._changed()
 
     def _changed(self: Own) -> Own:
@@ -202,16 +231,17 @@ class ImageClassifier:
 
     def predict(self, X: Any, *, progress: Progress = silent) -> np.ndarray:  # noqa: N803 (likewise)
         """The class of each image, or `unknown` where that is set and the image fits none."""
-        probabilities, scores = self._classified(X, progress)
-        return self._answering.labels(probabilities, scores)
+        now = self._as_it_is()
+        probabilities, scores = now._classified(X, progress)
+        return now._answering.labels(probabilities, scores)
 
     def predict_proba(self, X: Any, *, progress: Progress = silent) -> Float[np.ndarray, "image way"]:  # noqa: N803 (likewise)
         """The probability of each class, in the order of `classes_`; "none of these" takes no part."""
-        return self._classified(X, progress)[0].numpy()
+        return self._as_it_is()._classified(X, progress)[0].numpy()
 
     def open_set_score(self, X: Any, *, progress: Progress = silent) -> Float[np.ndarray, " image"]:  # noqa: N803 (likewise)
         """How little each image fits any class: the higher, the less."""
-        return self._classified(X, progress)[1].numpy()
+        return self._as_it_is()._classified(X, progress)[1].numpy()
 
     def answers(
         self, images: Any, *, top: int = 1, skip_bad: bool = False, progress: Progress = silent
@@ -230,18 +260,24 @@ class ImageClassifier:
 
     def answer_each(self, images: Any, *, top: int = 1, progress: Progress = silent) -> Iterator[Answer | Failure]:
         """For each image in order its answer, or why it does not decode, as soon as its batch is done."""
-        self.check_fitted()
-        sources, answering = list_sources(images), self._answering
-        for batch in decode_batches(sources, self.learned_.size, skip_bad=True, progress=progress, doing="classifying"):
+        now = self._as_it_is()
+        sources, answering = list_sources(images), now._answering
+        for batch in decode_batches(sources, now.learned_.size, skip_bad=True, progress=progress, doing="classifying"):
             each: dict[int, Answer | Failure] = {failure.index: failure for failure in batch.failures}
             if len(batch.images):
-                probabilities, scores = self._scored(batch.images)
+                probabilities, scores = now.learned_.answers(batch.images)
                 labels, rankings = answering.labels(probabilities, scores), answering.rankings(probabilities, top)
+                seen = [one in self.learned_.prints for one in prints_of(batch.images)]
                 for index, *answer in zip(
-                    batch.indices.tolist(), labels.tolist(), rankings, scores.tolist(), strict=True
+                    batch.indices.tolist(), labels.tolist(), rankings, scores.tolist(), seen, strict=True
                 ):
                     each[index] = Answer(sources[index], *answer)
             yield from (each[index] for index in sorted(each))
+
+    def _as_it_is(self: Own) -> Own:
+        """A shallow copy, which answers alike to the end while another thread changes the classes."""
+        self.check_fitted()
+        return copy.copy(self)
 
     @property
     def _answering(self) -> Answering:
@@ -252,16 +288,10 @@ class ImageClassifier:
     ) -> tuple[Float[Tensor, "image way"], Float[Tensor, " image"]]:
         self.check_fitted()
         batches = decode_batches(list_sources(images), self.learned_.size, progress=progress, doing="classifying")
-        parts = [self._scored(batch.images) for batch in batches]
+        parts = [self.learned_.answers(batch.images) for batch in batches]
         empty = torch.empty(0, len(self.classes_)), torch.empty(0)
         probabilities, scores = zip(empty, *parts, strict=True)
         return torch.cat(probabilities), torch.cat(scores)
-
-    def _scored(
-        self, images: UInt8[Tensor, "image height width 3"]
-    ) -> tuple[Float[Tensor, "image way"], Float[Tensor, " image"]]:
-        cosines = self.learned_.cosines(self.learned_.features(images))
-        return self.learned_.probabilities(cosines), open_set_score(cosines)
 
     def score(self, X: Any, y: Labels, sample_weight: Any = None) -> float:  # noqa: N803 (likewise)
         """The share of images whose class is right; `unknown` is right only where it is the label given."""
@@ -274,12 +304,14 @@ class ImageClassifier:
         label: Hashable | None = None,
         *,
         top: int = 1,
-        kind: MapKind = "similarity",
+        kind: MapKind | None = None,
         finer: int = 1,
     ) -> Explanation:
         """Where an image looks like a class: the one named, or the `top` most probable ones.
 
-        `kind` is the cosine with the class, or its softmax map; `finer` runs the network at so many times its size.
+        `kind` is "evidence", what each location adds to the score of a head (the default where a head answers),
+        "similarity", its cosine with the class (the default of prototypes), or "softmax", the share of the class among
+        the classes at the location. `finer` runs the network at so many times its size.
         """
         self.check_fitted()
         require(top >= 1, "top", top, "1 or more")
@@ -303,7 +335,8 @@ class ImageClassifier:
         settings, learned = read_classifier(Path(path), base, device)
         try:
             classifier = cls(**settings)
-        except TypeError as error:
+            classifier.check_settings(learned.classes)
+        except (TypeError, ValueError, ConfigError) as error:
             raise CheckpointError(
                 f"{path} is damaged: its settings are not those of a classifier ({error}); copy it anew or fit again"
             ) from error

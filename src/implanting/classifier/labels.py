@@ -28,6 +28,7 @@ Ranking = tuple[tuple[Hashable, float], ...]
 def as_labels(labels: Labels, images: int) -> np.ndarray:
     """One label per image, all of one kind."""
     array = np.asarray(labels)
+    _check_distinct(labels, array)
     if array.ndim != 1 or len(array) != images:
         raise DataError(f"{images} images have labels of shape {list(array.shape)}; needed is one label per image")
     if len({isinstance(label, str) for label in labels}) > 1:
@@ -40,6 +41,17 @@ def as_labels(labels: Labels, images: int) -> np.ndarray:
             "and needed are strings or integers"
         )
     return array
+
+
+def _check_distinct(labels: Labels, array: np.ndarray) -> None:
+    """Refuse labels that numpy would merge in a common type: 2**63 beside -1, or names that differ by a NUL."""
+    if isinstance(labels, np.ndarray) or array.ndim != 1:
+        return
+    for given, kept in zip(labels, array.tolist(), strict=True):
+        if isinstance(given, str) and "\0" in given:
+            raise DataError(f"the label {given!r} holds a NUL, which is lost at the end of names: leave it out")
+        if isinstance(given, int) and not isinstance(given, bool) and isinstance(kept, float):
+            raise DataError(f"the label {given} is beyond what integers of 64 bits hold: use smaller numbers or names")
 
 
 def kind_of(labels: np.ndarray) -> str | None:
@@ -70,6 +82,11 @@ def some(labels: Sequence[Hashable], most: int = 8) -> str:
     return ", ".join(map(repr, labels[:most])) + (f" and {len(labels) - most} more" if len(labels) > most else "")
 
 
+def first_best(probabilities: Float[Tensor, "image way"]) -> Int[Tensor, " image"]:
+    """The most probable class of each image; of equally probable ones the first."""
+    return (probabilities == probabilities.amax(1, keepdim=True)).int().argmax(1)
+
+
 def from_text(text: str, classes: np.ndarray) -> Any:
     """A label that was typed, as the classes have them: a number where they are numbers."""
     return int(text) if classes.dtype.kind in "iu" and text.lstrip("-").isdigit() else text
@@ -85,6 +102,8 @@ class Answer:
     ranking: Ranking
     """The most probable classes with their probabilities."""
     open_set_score: float
+    seen: bool = False
+    """Whether the classifier was fitted to this very image."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +119,7 @@ class Answering:
 
     def labels(self, probabilities: Float[Tensor, "image way"], scores: Float[Tensor, " image"]) -> np.ndarray:
         """The class of each image, or `unknown` where its open-set score is too high."""
-        answers = self.classes[probabilities.argmax(1).numpy()]
+        answers = self.classes[first_best(probabilities).numpy()]
         if self.unknown is None:
             return answers
         refused = (scores > self.threshold()).numpy()
@@ -115,14 +134,14 @@ class Answering:
             known = len(self.calibration.known)
             warnings.warn(
                 f"no image is answered {self.unknown!r}: {known} images that were not fitted to cannot tell the "
-                f"{100 * self.refuse:g} % that may be refused; give more images per class, or raise refuse",
+                f"{100 * self.refuse:g} % that may be refused; give more images per class, or raise `refuse`",
                 CannotRefuse,
                 stacklevel=4,  # of the classifier's caller
             )
         return threshold
 
     def rankings(self, probabilities: Float[Tensor, "image way"], top: int) -> list[Ranking]:
-        """The `top` most probable classes of each image."""
-        best = probabilities.topk(min(top, len(self.classes)))
-        names = self.classes[best.indices.numpy()].tolist()
-        return [tuple(zip(*row, strict=True)) for row in zip(names, best.values.tolist(), strict=True)]
+        """The `top` most probable classes of each image; of equally probable ones the first, as `labels` answers."""
+        best = probabilities.sort(dim=1, descending=True, stable=True)
+        names = self.classes[best.indices[:, :top].numpy()].tolist()
+        return [tuple(zip(*row, strict=True)) for row in zip(names, best.values[:, :top].tolist(), strict=True)]

@@ -1,29 +1,70 @@
 """What a fit learns, as one flat value: the classifier holds it, answers by it, and saves it as it is.
 
-A class is the mean of its pooled supports and their number, so that images and classes are added and removed at the
-cost of themselves; the implants stay as they were trained.
+By prototypes a class is the mean of its pooled supports and their number, so that images and classes are added and
+removed at the cost of themselves; the implants stay as they were trained. A head is fitted to all classes at once, so
+the readings of its supports are kept, and it is fitted again from them when classes or images change.
 """
 
 import dataclasses
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int, UInt8
+from jaxtyping import Float, Float16, Int, UInt8
 from torch import Tensor
 
 from implanting.base import BaseNetwork
 from implanting.classifier.labels import class_numbers
 from implanting.dense_classification import PrototypeClassifier, pool, probabilities, prototypes, scaled_cosine
 from implanting.errors import ConfigError
-from implanting.fewshot import Calibration
-from implanting.heatmap import Explanation, MapKind, centre_square, similarity_maps, softmax_maps
+from implanting.fewshot import Calibration, open_set_score
+from implanting.head import Head
+from implanting.heatmap import Explanation, MapKind, centre_square, evidence_maps, similarity_maps, softmax_maps
 from implanting.images import ImageSource, decode, load, views_of
 from implanting.implants import Implants, encode, widened
 
 Images = UInt8[Tensor, "image height width 3"]
 Batches = Iterable[UInt8[Tensor, "_ _ _ 3"]]
+
+
+def prints_of(images: Images) -> list[int]:
+    """A hash of each image's pixels; nothing of the image can be read from it."""
+    digests = (hashlib.blake2b(image.tobytes(), digest_size=8).digest() for image in images.numpy())
+    return [int.from_bytes(digest, "little", signed=True) for digest in digests]
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """What a classifier says of its own examples when they are held out: honest, as a query would be answered.
+
+    The examples of each class are dealt into folds (five, or as many as there are images); each is answered by a
+    classifier that was fitted without its fold, with the calibration of the whole one.
+    """
+
+    numbers: Int[Tensor, " image"]
+    """The place of each example among all images in the order in which `fit`, `add_class` and `add_images` got them."""
+    labels: Int[Tensor, " image"]
+    """The class number of each example: a place in `classes_`."""
+    probabilities: Float[Tensor, "image way"]
+    """Of each class; nan in the row of an example that was never held out, as its class has no other or there are so
+    many that only some were."""
+
+
+@dataclass(frozen=True, eq=False)
+class Readings:
+    """The joined readings of supports, from which a head is fitted again."""
+
+    vectors: Float16[Tensor, "image view dim"]
+    """Of the image itself, then of its other views; in half precision, by which every fit is made."""
+    labels: Int[Tensor, " image"]
+    numbers: Int[Tensor, " image"]
+    """As in `HeldOut`."""
+
+    def chosen(self, images: Tensor) -> "Readings":
+        """Those of some images, given by place or by mask."""
+        return Readings(self.vectors[images], self.labels[images], self.numbers[images])
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +77,7 @@ class Learned:
     classes: np.ndarray
     """The labels, in order."""
     prototypes: Float[Tensor, "way dim"]
+    """Of pooled supports; where a head answers, of their joined readings."""
     counts: Int[Tensor, " way"]
     """Supports of each class."""
     classify: PrototypeClassifier
@@ -46,6 +88,28 @@ class Learned:
     """Views of each support that its prototype averages."""
     supports: tuple[Images, Int[Tensor, " image"]] | None = None
     """The examples and their class numbers, where they are kept."""
+    prints: frozenset[int] = frozenset()
+    """Hashes of the examples' pixels, by which an image that was fitted to is recognised."""
+    head: Head | None = None
+    """What answers instead of the prototypes."""
+    readings: Readings | None = None
+    """From which the head was fitted; of very many supports only some are kept."""
+    held_out: HeldOut | None = None
+    """None in files of earlier versions, and after classes of a classifier by prototypes have changed."""
+
+    def answers(self, images: Images) -> tuple[Float[Tensor, "image way"], Float[Tensor, " image"]]:
+        """The probability of each class, and the open-set score."""
+        if self.head is not None:
+            return self.answers_by_readings(self.head, self.base.read(images))
+        cosines = self.cosines(self.features(images))
+        return self.probabilities(cosines), open_set_score(cosines)
+
+    def answers_by_readings(
+        self, head: Head, vectors: Float[Tensor, "image dim"]
+    ) -> tuple[Float[Tensor, "image way"], Float[Tensor, " image"]]:
+        """The same, from joined readings."""
+        scores = head.scores(vectors)
+        return torch.softmax(self.calibration.power * scores, dim=-1), head.open_set_score(vectors, scores)
 
     def features(self, images: Images) -> Float[Tensor, "image location dim"]:
         """phi of each image, widened by the implants where there are any."""
@@ -64,11 +128,16 @@ class Learned:
         return self.calibration.sharpen(probabilities(self.classify.tau * cosines))
 
     def with_images(self, batches: Batches, labels: Int[Tensor, " image"]) -> "Learned":
-        """Further supports of these classes, read batch by batch."""
-        vectors, kept = [], []
+        """Further supports of these classes, read batch by batch; a head is to be fitted again."""
+        vectors, kept, read, prints = [], [], [], set(self.prints)
         for images in batches:
-            features = self.features(views_of(images, self.support_views).flatten(0, 1))
-            vectors.append(self.classify.vectors(features).unflatten(0, (self.support_views, -1)).mean(0))
+            prints.update(prints_of(images))
+            if self.head is not None:
+                read.append(self.read_views(images))
+                vectors.append(read[-1].float().mean(1))
+            else:
+                features = self.features(views_of(images, self.support_views).flatten(0, 1))
+                vectors.append(self.classify.vectors(features).unflatten(0, (self.support_views, -1)).mean(0))
             if self.supports is not None:
                 kept.append(images)
         added = labels.bincount(minlength=len(self.counts))
@@ -79,7 +148,27 @@ class Learned:
             torch.cat([self.supports[1], labels]),
         )
         moved = self.prototypes + (added / counts)[:, None] * moves
-        return dataclasses.replace(self, prototypes=moved, counts=counts, supports=supports)
+        return dataclasses.replace(
+            self,
+            prototypes=moved,
+            counts=counts,
+            supports=supports,
+            prints=frozenset(prints),
+            readings=self.readings and self._further_readings(self.readings, torch.cat(read), labels),
+            held_out=None,
+        )
+
+    def read_views(self, images: Images) -> Float16[Tensor, "image view dim"]:
+        """The joined readings of the views of each image, as they are kept."""
+        return read_views(self.base, images, self.support_views)
+
+    def _further_readings(self, kept: Readings, vectors: Tensor, labels: Int[Tensor, " image"]) -> Readings:
+        first = int(kept.numbers.max()) + 1
+        return Readings(
+            torch.cat([kept.vectors, vectors]),
+            torch.cat([kept.labels, labels]),
+            torch.cat([kept.numbers, torch.arange(first, first + len(labels))]),
+        )
 
     def with_classes(self, classes: np.ndarray) -> "Learned":
         """The same classes among further ones, which wait for their first image."""
@@ -91,38 +180,61 @@ class Learned:
             prototypes=empty.index_copy(0, places, self.prototypes),
             counts=self.counts.new_zeros(len(classes)).index_copy(0, places, self.counts),
             supports=self.supports and (self.supports[0], places[self.supports[1]]),
+            readings=self.readings and dataclasses.replace(self.readings, labels=places[self.readings.labels]),
+            held_out=None,
         )
 
     def without(self, number: int) -> "Learned":
-        """The other classes alone."""
+        """The other classes alone; a head is to be fitted again."""
         kept = torch.arange(len(self.classes)) != number
         supports = self.supports
         if supports is not None:
             images, labels = supports
             others = labels != number
             supports = images[others], labels[others] - (labels[others] > number).long()
+        readings = self.readings and self.readings.chosen(self.readings.labels != number)
+        if readings is not None:
+            readings = dataclasses.replace(readings, labels=readings.labels - (readings.labels > number).long())
         return dataclasses.replace(
             self,
             classes=self.classes[kept.numpy()],
             prototypes=self.prototypes[kept],
             counts=self.counts[kept],
             supports=supports,
+            readings=readings,
+            held_out=None,
         )
 
-    def explain(self, source: ImageSource, kind: MapKind, finer: int) -> Explanation:
+    def explain(self, source: ImageSource, kind: MapKind | None, finer: int) -> Explanation:
         """Where an image looks like each class; the maps come from the image at `finer` times the size."""
         if self.classify.query_pooling == "flatten":
             raise ConfigError(
                 "a base trained with flatten has no class scores of single locations: explain needs another"
             )
-        sides = {self.size, self.size * finer}
-        features = {side: self.features(torch.from_numpy(load(source, side).copy())[None]) for side in sides}
-        given = self.probabilities(self.cosines(features[self.size]))[0]
-        phi, image = features[self.size * finer][0], decode(source)
+        kind = kind or ("similarity" if self.head is None else "evidence")
+        if kind == "evidence" and self.head is None:
+            raise ConfigError("`kind` evidence is that of a head, and this classifier has none: ask for similarity")
+        own, fine = (torch.from_numpy(load(source, self.size * times).copy())[None] for times in (1, finer))
+        given, image = self.answers(own)[0][0], decode(source)
         shape = self.base.map_size(self.size * finer, self.size * finer)
-        if kind == "softmax":
-            maps = softmax_maps(phi, self.prototypes, self.classify.tau, shape)
-        else:
-            maps = similarity_maps(phi, self.prototypes, shape)
+        maps = self._maps(fine, kind, shape)
         box = centre_square(image.height, image.width)
         return Explanation(np.asarray(image), maps.numpy(), tuple(self.classes.tolist()), given.numpy(), kind, box)
+
+    def _maps(self, image: Images, kind: MapKind, shape: tuple[int, int]) -> Float[Tensor, "way rows columns"]:
+        if self.head is None:
+            phi = self.features(image)[0]
+            if kind == "softmax":
+                return softmax_maps(phi, self.prototypes, self.classify.tau, shape)
+            return similarity_maps(phi, self.prototypes, shape)
+        shares = self.base.reading_maps(image)[0]
+        if kind == "similarity":  # the first reading is the mean of phi, so that prototypes of it are those of phi
+            dim = self.base.reading_dims[0]
+            return similarity_maps(shares[:dim].flatten(1).T, self.prototypes[:, :dim], shape)
+        evidence = self.calibration.power * evidence_maps(shares, self.head.class_weights, self.head.bias)
+        return evidence if kind == "evidence" else evidence.softmax(0)
+
+
+def read_views(base: BaseNetwork, images: Images, views: int) -> Float16[Tensor, "image view dim"]:
+    """The joined readings of the views of each image, in half precision."""
+    return base.read(views_of(images, views).flatten(0, 1)).half().unflatten(0, (views, -1)).transpose(0, 1)

@@ -1,18 +1,20 @@
-"""How one task is learned from its supports, as a user has them: implants where they help, prototypes, calibration.
+"""How one task is learned from its supports, as a user has them: a head, or prototypes with or without implants.
 
-This is the path of evaluation with one task in the batch. Classes are numbers here.
+Prototypes and implants take the path of evaluation with one task in the batch. Whatever answers is calibrated by what
+it says of supports that were held out. Classes are numbers here.
 """
 
-import dataclasses
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Float16, Int
 from torch import Tensor
 
 from implanting.base import BaseNetwork
-from implanting.classifier.learned import Batches, Images, Learned
+from implanting.classifier.learned import Batches, HeldOut, Images, Learned, Readings, read_views
 from implanting.config import ImplantConfig, InferenceConfig
 from implanting.dense_classification import (
     left_out_cosines,
@@ -21,7 +23,9 @@ from implanting.dense_classification import (
     prototype_classifier,
     prototypes,
 )
-from implanting.fewshot import UNKNOWN, Calibration, calibrate, open_set_score
+from implanting.errors import ConfigError
+from implanting.fewshot import UNKNOWN, Calibration, calibrate, open_set_score, rank_in_class
+from implanting.head import Fitted, fit_head
 from implanting.images import views_of
 from implanting.implants import Fitting, Supports, cross_fit_implants, encode, fitting_of
 from implanting.runtime import Stream, generator_of
@@ -36,12 +40,109 @@ ENOUGH = 3
 """Images that some class must have for its supports to tell how sure the classifier is."""
 
 
+KEPT = 4000
+"""Supports whose readings are kept at most, 34 MB of EfficientNet's; of more, an equal number of each class."""
+
+HeadChoice = Literal["auto", "logistic", "prototypes"]
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a task is learned."""
+
+    implants: bool
+    head: bool
+
+
+def way_of(
+    head: HeadChoice,
+    implants: Literal["auto"] | bool | np.bool_,
+    base: BaseNetwork,
+    counts: Int[Tensor, " way"],
+    pooling: InferenceConfig,
+) -> Way:
+    """As asked, or as validation images showed what is best.
+
+    Implants are answered by prototypes, so that asking for implants alone, or for a pooling, asks for prototypes.
+    """
+    if head == "logistic":
+        if implants not in ("auto", False):
+            raise ConfigError("implants are answered by prototypes: set `head` prototypes, or `implants` False")
+        if base.pooling == "flatten":
+            raise ConfigError(f"{base.name} was trained with flatten, which no head reads: set `head` prototypes")
+        return Way(implants=False, head=True)
+    trained = with_implants(implants, base, counts)
+    pooled = pooling != InferenceConfig(support_views=pooling.support_views) or base.pooling == "flatten"
+    if head == "prototypes" or implants not in ("auto", False) or pooled:
+        return Way(implants=trained, head=False)
+    if trained and base.usage.implants_beat_head:
+        return Way(implants=True, head=False)
+    # with one image per class only the base can tell how sure to be: some bases can of prototypes alone
+    untold = int(counts.max()) == 1 and not base.usage.head.calibrations and bool(base.usage.calibrations)
+    return Way(implants=False, head=not untold)
+
+
 def with_implants(asked: Literal["auto"] | bool | np.bool_, base: BaseNetwork, counts: Int[Tensor, " way"]) -> bool:
-    """Whether implants are trained: as asked, or where they are known to help and training them takes seconds."""
+    """Whether implants are trained: as asked, or where they are known to help prototypes and take seconds."""
     if asked != "auto":
         return bool(asked)
     possible = base.tail is not None and base.pooling != "flatten" and int(counts.sum()) <= MOST_IMPLANTED
     return possible and float(counts.median()) >= base.usage.implants_from_shots
+
+
+def learn_head(base: BaseNetwork, batches: Batches, labels: Int[Tensor, " image"]) -> Learned:
+    """A head, the images read batch by batch: memory does not grow with them beyond their readings."""
+    views = base.usage.head.support_views(int(labels.bincount().median()))
+    vectors, size = [], 0
+    for images in batches:
+        vectors.append(read_views(base, images, views))
+        size = images.shape[1]
+    return learn_from_readings(base, size, torch.cat(vectors), labels)
+
+
+def learn_from_readings(
+    base: BaseNetwork, size: int, vectors: Float16[Tensor, "image view dim"], labels: Int[Tensor, " image"]
+) -> Learned:
+    """A head, from the joined readings of the views of images of a size that were read before."""
+    readings, counts = Readings(vectors, labels, torch.arange(len(labels))), labels.bincount()
+    classify = prototype_classifier(base.pooling, 1.0, InferenceConfig())
+    empty, views = torch.zeros(len(counts), vectors.shape[2]), vectors.shape[1]
+    learned = Learned(base, size, np.arange(len(counts)), empty, counts, classify, UNKNOWN, support_views=views)
+    return fitted_again(replace(learned, readings=readings))
+
+
+def fitted_again(learned: Learned) -> Learned:
+    """With the head that its readings give, calibrated; as it is where no readings are kept."""
+    if learned.readings is None:
+        return learned
+    readings, defaults = learned.readings, learned.base.usage.head
+    queries, labels = readings.vectors[:, 0].float(), readings.labels
+    supports = queries if learned.support_views == 1 else readings.vectors.float().mean(1)
+    fitted = fit_head(supports, queries, labels, learned.base.reading_dims, defaults.reading_weights, defaults.penalty)
+    calibration = _head_calibration(learned.base, fitted, labels)
+    probabilities = torch.softmax(calibration.power * fitted.held_out.scores, dim=-1)
+    kept = readings
+    if len(labels) > KEPT:
+        kept = readings.chosen(rank_in_class(labels) < max(2, KEPT // len(learned.counts)))
+    return replace(
+        learned,
+        prototypes=prototypes(supports, labels.argsort(stable=True), labels.bincount()),
+        calibration=calibration,
+        head=fitted.head,
+        readings=kept,
+        held_out=HeldOut(readings.numbers, labels, probabilities),
+    )
+
+
+def _head_calibration(base: BaseNetwork, fitted: Fitted, labels: Int[Tensor, " image"]) -> Calibration:
+    """By held-out supports where there are any, and by what the base knows."""
+    usual = _usual(base.usage.head.calibrations, labels.bincount())
+    asked = fitted.held_out.distances.isfinite()
+    if not asked.any():
+        return usual
+    probabilities = fitted.held_out.scores[asked].softmax(-1)
+    scores = fitted.held_out.open_set_scores()[asked]
+    return calibrate(probabilities, labels[asked], scores, usual=usual.power).backed_by(usual)
 
 
 def learn(
@@ -52,7 +153,7 @@ def learn(
     labels: Int[Tensor, " image"],
     seed: int,
 ) -> Learned:
-    """Learn classes from their supports; without a configuration of implants, by prototypes alone."""
+    """Learn prototypes of classes from their supports, with implants where a configuration of them is given."""
     if config is None:
         return _learn_prototypes(base, pooling, batches, labels)
     return _learn_implants(base, fitting_of(base, pooling, config), torch.cat(list(batches)), labels, seed)
@@ -81,13 +182,14 @@ def _learn_implants(
     held_out = cross_fit_implants(supports, _brief(fitting), [generator_of(seed, Stream.IMPLANTS, 0)])
     asked = held_out.probabilities[0].isfinite().all(-1)
     scores = open_set_score(held_out.cosines[0, asked][:, None])
-    return calibrated(learned, calibrate(held_out.probabilities[0, asked], labels[asked], scores))
+    calibration = calibrate(held_out.probabilities[0, asked], labels[asked], scores)
+    return calibrated(learned, calibration, labels, held_out.probabilities[0])
 
 
 def _brief(fitting: Fitting) -> Fitting:
     """How folds are fitted: their implants tell as much after half of the epochs (`docs/decisions/0007`)."""
-    config = dataclasses.replace(fitting.config, implant_epochs=-(-fitting.config.implant_epochs // 2))
-    return dataclasses.replace(fitting, config=config)
+    config = replace(fitting.config, implant_epochs=-(-fitting.config.implant_epochs // 2))
+    return replace(fitting, config=config)
 
 
 def _learn_prototypes(
@@ -111,18 +213,31 @@ def _learn_prototypes(
         return learned
     cosines = left_out_cosines(torch.cat(queries), support[chosen], labels[chosen], means, counts)
     given = probabilities(classify.tau * cosines)
-    return calibrated(learned, calibrate(given, labels[chosen], open_set_score(cosines)))
+    held_out = torch.full((len(labels), len(counts)), torch.nan)
+    held_out[chosen] = given
+    return calibrated(learned, calibrate(given, labels[chosen], open_set_score(cosines)), labels, held_out)
 
 
 def usual_calibration(base: BaseNetwork, counts: Int[Tensor, " way"]) -> Calibration:
-    """What the validation images of a base tell, for tasks whose supports are too few to tell it."""
-    known = {shots: stored for shots, stored in base.usage.calibrations.items() if shots <= int(counts.median())}
+    """What the validation images of a base tell of prototypes, for tasks whose supports are too few to tell it."""
+    return _usual(base.usage.calibrations, counts)
+
+
+def _usual(stored: Mapping[int, Mapping[str, Any]], counts: Int[Tensor, " way"]) -> Calibration:
+    known = {shots: calibration for shots, calibration in stored.items() if shots <= int(counts.median())}
     return Calibration.from_document(known[max(known)]) if known else UNKNOWN
 
 
-def calibrated(learned: Learned, by_supports: Calibration) -> Learned:
+def calibrated(
+    learned: Learned,
+    by_supports: Calibration,
+    labels: Int[Tensor, " image"],
+    held_out: Float[Tensor, "image way"],
+) -> Learned:
     """Calibrated by what was said of supports that were left out, with what the base tells to fall back on."""
-    return dataclasses.replace(learned, calibration=by_supports.backed_by(learned.calibration))
+    calibration = by_supports.backed_by(learned.calibration)
+    said = HeldOut(torch.arange(len(labels)), labels, calibration.sharpen(held_out))
+    return replace(learned, calibration=calibration, held_out=said)
 
 
 def calibrating(labels: Int[Tensor, " image"]) -> Int[Tensor, " chosen"]:

@@ -46,6 +46,8 @@ VERBS = {
     "fit": "learn classes from a folder of photos, or change those of a saved classifier",
     "predict": "the class of each of many images",
     "score": "accuracy on labelled images, with a report",
+    "check": "what the photos say of themselves: wrong labels, copies, confusions, accuracy to expect",
+    "suggest": "which of many unlabelled photos to label next",
     "explain": "where an image looks like a class, as a heat map",
     "export": "a classifier as one ONNX file, which runs without PyTorch",
     "serve": "a page to make classifiers by dropping photos, and an HTTP API",
@@ -180,7 +182,7 @@ def prepare_streams() -> None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 (open to the end)
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="implanting.spell")
-    warnings.formatwarning = lambda message, *_, **__: f"warning: {one_line(str(message))}\n"
+    warnings.formatwarning = lambda message, *_, **__: f"warning: {one_line(with_flags(str(message)))}\n"
     # An image that Pillow warns of is still below our limit, and above it we refuse it ourselves.
     warnings.filterwarnings("ignore", "Image size .* could be decompression bomb", RuntimeWarning)
 

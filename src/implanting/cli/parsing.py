@@ -1,13 +1,17 @@
 """Flags and help from the configuration dataclasses."""
 
 import dataclasses
+import io
+import re
 from collections.abc import Sequence
+from contextlib import redirect_stderr
 from typing import Annotated, Any, TypeVar
 
 import tyro
 from tyro.constructors import ConstructorRegistry, StructConstructorSpec, StructFieldSpec, StructTypeInfo
 
 from implanting.console import print_text
+from implanting.errors import ConfigError
 
 EXAMPLES = {
     "fit": """\
@@ -22,10 +26,16 @@ EXAMPLES = {
   implanting predict trees.safetensors album/ --sort-into sorted/ --min-probability 0.7""",
     "score": """\
   implanting score trees.safetensors labelled/           one sub-folder per class
-  implanting score trees.safetensors labelled/ --report trees.html""",
+  implanting score trees.safetensors labelled/ --report trees.html --answers trees.csv""",
+    "check": """\
+  implanting check photos/                               one sub-folder per class
+  implanting check trees.safetensors                     made with --keep-supports""",
+    "suggest": """\
+  implanting suggest trees.safetensors unlabelled/ --count 20""",
     "explain": """\
   implanting explain trees.safetensors a.jpg --out a-heat.png
-  implanting explain trees.safetensors a.jpg --label oak --finer 3 --out a-oak.png""",
+  implanting explain trees.safetensors a.jpg --label oak --finer 3 --out a-oak.png
+  implanting explain trees.safetensors album/ --out heat-maps/       a picture per image""",
     "serve": """\
   implanting serve                                       opens the page in the browser
   implanting serve --data projects/ --port 9000 --no-open
@@ -37,19 +47,24 @@ EXAMPLES = {
   implanting pretrain --data data/FC100 --recipe cpu --out base.safetensors
   implanting pretrain --data data/FC100 --recipe cpu --out base.safetensors --resume
   implanting pretrain --data photos --splits classes.json --image-size 84 --epochs 30 --out base.safetensors
-  implanting pretrain --data cifar-100-python.tar.gz --splits fc100 --pooling gap --out gap.safetensors""",
+  implanting pretrain --data cifar-100-python.tar.gz --splits fc100 --pooling gap --out gap.safetensors
+  implanting pretrain --data data/FC100 --recipe cpu --method tadam --out tadam.safetensors""",
     "evaluate": """\
   implanting evaluate --base base.safetensors --data data/FC100 --shot 1 5 10
   implanting evaluate --base base.safetensors --data data/FC100 --shot 5 --implants --tasks 400 --workers 2
+  implanting evaluate --base base.safetensors --data data/FC100 --method prototypes logistic simpleshot
   implanting evaluate --base base.safetensors --data data/FC100 --classes both --json""",
     "reproduce": """\
   implanting reproduce table5 --data data/FC100 --recipe cpu --tasks 1000 --out tables
   implanting reproduce table4 --data data/miniImageNet --shot 5 --workers 2 --out tables
+  implanting reproduce table5 --data data/FC100 --recipe cpu --systems --out tables
+  implanting reproduce ablation --data data/FC100 --recipe cpu --tasks 1000 --out tables
   implanting reproduce figure3 --data data/FC100 --recipe cpu --out tables""",
     "info": """\
   implanting info base.safetensors         what the file holds, and whether this machine can run it
   implanting info base.safetensors --json  all of it, for programs
-  implanting info --recipes                what each recipe of `implanting pretrain` costs and gives""",
+  implanting info --recipes                what each recipe of `implanting pretrain` costs and gives
+  implanting info --methods                every method of `implanting evaluate`, its citation and what it needs""",
     "bench pretrain": """\
   implanting bench pretrain --widths 32 --rounds 5""",
     "bench adapt": """\
@@ -60,6 +75,10 @@ EXAMPLES = {
   implanting bench classifier --json""",
     "bench serve": """\
   implanting bench serve --photos 64 --requests 1000""",
+    "bench photos": """\
+  implanting bench photos photos/                                  one sub-folder per class, a few photos in each
+  implanting bench photos photos/ --images 1 5 --draws 200         narrower intervals
+  implanting bench photos photos/ --base lite0+lite2 --way 5 --json""",
     "export": """\
   implanting export trees.safetensors --onnx trees.onnx
   implanting export trees.safetensors --onnx trees.onnx --heat-map   with a map for each class""",
@@ -70,6 +89,9 @@ EXAMPLES = {
 
 Command = TypeVar("Command")
 
+BOX = re.compile(r"\x1b\[[0-9;]*m|[\u2500-\u257f]")
+"""Colours, and the lines of frames."""
+
 LAYOUT = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes, tyro.conf.DisallowNone)
 """Flags without the names of the configurations they stand in, and no `None` to be typed."""
 
@@ -77,17 +99,37 @@ LAYOUT = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes, tyro.conf
 def parse(command: type[Command], verb: str, arguments: Sequence[str], default: Command | None = None) -> Command:
     """The command's dataclass, filled from the arguments; nested configurations lend their fields as flags.
 
-    A wrong flag ends the process with status 2, `--help` with 0 and the verb's examples.
+    A wrong flag is a `ConfigError` of one line; `--help` ends the process with 0 and the verb's examples.
     """
+    if own := [argument for argument in arguments if argument.startswith("--tyro-")]:
+        raise ConfigError(f"{own[0]} is no option of implanting {verb}; `implanting {verb} --help` lists them")
     given: dict[str, Any] = {} if default is None else {"default": default}
+    told = io.StringIO()  # tyro draws a box around what is wrong
     try:
-        return tyro.cli(
-            command, prog=f"implanting {verb}", args=list(arguments), config=LAYOUT, registry=_readable_help(), **given
-        )
+        with redirect_stderr(told):
+            return tyro.cli(
+                command,
+                prog=f"implanting {verb}",
+                args=list(arguments),
+                config=LAYOUT,
+                registry=_readable_help(),
+                **given,
+            )
     except SystemExit as ended:
-        if not ended.code and verb in EXAMPLES:
+        if ended.code:
+            raise ConfigError(
+                f"{_without_box(told.getvalue())}; `implanting {verb} --help` lists all options"
+            ) from None
+        if verb in EXAMPLES:
             print_text(f"examples:\n{EXAMPLES[verb]}")
         raise
+
+
+def _without_box(text: str) -> str:
+    """What tyro says is wrong, as one line without its frame and its hint at the help."""
+    said = re.split(r"For full helptext", BOX.sub(" ", text))[0]
+    parts = [" ".join(part.split()) for part in re.split(r"-{5,}", said)]
+    return "; ".join(part for part in parts if part) or "the options cannot be read"
 
 
 def _readable_help() -> ConstructorRegistry:

@@ -8,7 +8,6 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,18 @@ from jaxtyping import UInt8
 
 from implanting.datasets.assembling import Options, SplitReaders, set_of_arrays
 from implanting.datasets.image_set import ImageSet
-from implanting.datasets.safe_pickle import as_text, load_pickle_from
+from implanting.datasets.pickles import in_words, list_of, name_of_class
+from implanting.datasets.safe_pickle import load_pickle_from
 from implanting.datasets.splits import NAMED, read_class_lists
 from implanting.errors import DataError
+from implanting.runtime import open_file
 
 FOLDER, ARCHIVE = "cifar-100-python", "cifar-100-python.tar.gz"
 PARTS = ("train", "test", "meta")
+LARGEST_PART = 512 * 2**20
+"""Bytes of a part; the largest, train, has 155 MB."""
+MEMBERS = 1000
+"""Members of an archive that are looked at; the real one has five."""
 CHUNK = 1024
 """Images brought from planes to pixels at once; together they would take twice the memory."""
 LOOKED_FOR = f"{ARCHIVE}, or the folder {FOLDER} with the files {', '.join(PARTS)}"
@@ -45,14 +50,15 @@ def find(path: Path, options: Options) -> SplitReaders:
 
 def read(source: Path, classes: list[str], name: str, options: Options) -> ImageSet:
     """All images of some classes."""
-    fine_names = [as_text(label) for label in _load(source, "meta", "fine_label_names")[0]]
+    stored = list_of(_load(source, "meta", "fine_label_names")[0], f"{source}: meta", "fine_label_names")
+    fine_names = [name_of_class(name, f"{source}: meta") for name in stored]
     if unknown := [label for label in classes if label not in fine_names]:
         raise DataError(
             f"{source} has no class '{unknown[0]}', which `splits` {options.splits} lists; it has {len(fine_names)} "
             f"classes from '{fine_names[0]}' to '{fine_names[-1]}', and {NAMED[0]} and {NAMED[1]} fit"
         )
     wanted = [fine_names.index(label) for label in classes]
-    parts = [_read_part(source, part, wanted) for part in ("train", "test")]
+    parts = [_read_part(source, part, wanted, len(fine_names)) for part in ("train", "test")]
     images, ids = (np.concatenate(halves) for halves in zip(*parts, strict=True))
     return set_of_arrays(name, images, ids, dict(enumerate(fine_names)), options)
 
@@ -63,15 +69,14 @@ def _is_cifar(place: Path) -> bool:
     return all((place / part).is_file() for part in PARTS)
 
 
-def _read_part(source: Path, part: str, wanted: list[int]) -> tuple[UInt8[np.ndarray, "image 32 32 3"], np.ndarray]:
+def _read_part(
+    source: Path, part: str, wanted: list[int], classes: int
+) -> tuple[UInt8[np.ndarray, "image 32 32 3"], np.ndarray]:
     """The images of the wanted classes, and their class ids."""
     data, labels = _load(source, part, "data", "fine_labels")
-    if len(data) != len(labels) or data.dtype != np.uint8 or data.shape[1:] != (3 * 32 * 32,):
-        raise DataError(
-            f"{source}: {part} has data {data.dtype} {list(data.shape)} and {len(labels)} labels; needed is uint8 "
-            "[image, 3072] and as many labels: get it again"
-        )
-    labels = np.asarray(labels)
+    if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.shape[1:] != (3 * 32 * 32,):
+        raise DataError(f"{source}: {part} has data of {in_words(data)}; needed is uint8 [image, 3072]: get it again")
+    labels = np.array(_class_numbers(labels, len(data), classes, f"{source}: {part}"), dtype=np.int64)
     chosen = np.flatnonzero(np.isin(labels, wanted))
     images = np.empty((len(chosen), 32, 32, 3), np.uint8)
     for start in range(0, len(chosen), CHUNK):
@@ -80,25 +85,50 @@ def _read_part(source: Path, part: str, wanted: list[int]) -> tuple[UInt8[np.nda
     return images, labels[chosen]
 
 
+def _class_numbers(labels: Any, count: int, classes: int, where: str) -> list[int]:
+    """The class of each image, all of them numbers of classes."""
+    found = list_of(labels, where, "fine_labels")
+    if len(found) != count:
+        raise DataError(f"{where} has {count} images and {len(found)} labels; needed is one per image: get it again")
+    for index, label in enumerate(found):
+        if isinstance(label, bool) or not isinstance(label, int | np.integer) or not 0 <= label < classes:
+            raise DataError(f"{where}: the label of image {index} is {label!r:.40}; needed is 0 to {classes - 1}")
+    return [int(label) for label in found]
+
+
 def _load(source: Path, part: str, *keys: str) -> list[Any]:
-    with _open_part(source, part) as file:
-        content = load_pickle_from(file, f"{source}: {part}")
+    with _open_part(source, part) as (file, size):
+        content = load_pickle_from(file, f"{source}: {part}", size)
     if not isinstance(content, dict) or not all(key in content for key in keys):
         raise DataError(f"{source}: {part} lacks {' or '.join(keys)}; needed is the Python version of CIFAR-100")
     return [content[key] for key in keys]
 
 
+def _member(source: Path, archive: tarfile.TarFile, name: str) -> tarfile.TarInfo:
+    """The plain file of a name: no link, which could lead in a circle, and of the size that such a file has."""
+    for number, member in enumerate(archive):
+        if number >= MEMBERS:
+            raise DataError(f"{source} has more than {MEMBERS} members; needed is the Python version of CIFAR-100")
+        if member.name != name:
+            continue
+        if not member.isreg():
+            raise DataError(f"{source}: {name} is a link or no file; needed is the Python version of CIFAR-100")
+        if member.size > LARGEST_PART:
+            raise DataError(f"{source}: {name} has {member.size} bytes; at most {LARGEST_PART} are read: get it again")
+        return member
+    raise DataError(f"{source} holds no {name}; needed is the Python version of CIFAR-100")
+
+
 @contextmanager
-def _open_part(source: Path, part: str) -> Iterator[BufferedReader]:
+def _open_part(source: Path, part: str) -> Iterator[tuple[Any, int]]:
+    """A part as an open file, and how many bytes it has."""
     if source.is_dir():
-        with (source / part).open("rb") as file:
-            yield file
+        with open_file(source / part) as file:
+            yield file, (source / part).stat().st_size
         return
     try:
-        with tarfile.open(source) as archive:
-            member: Any = archive.extractfile(f"{FOLDER}/{part}")
-            yield member
-    except KeyError:
-        raise DataError(f"{source} holds no {FOLDER}/{part}; needed is the Python version of CIFAR-100") from None
+        with open_file(source) as stream, tarfile.open(fileobj=stream) as archive:
+            member = _member(source, archive, f"{FOLDER}/{part}")
+            yield archive.extractfile(member), member.size
     except (tarfile.TarError, EOFError, OSError, zlib.error) as fault:
         raise DataError(f"{source} is damaged or truncated ({fault}): get it again") from fault

@@ -27,6 +27,8 @@ FILE_NAME = re.compile(
 )
 TRAIN_PHASES = ("train_phase_val", "train_phase_test")
 """Further splits of the miniImageNet pickles: other images of the base classes."""
+LARGEST_ID = 2**62
+"""Class ids are numbers up to this, or their negatives."""
 SET_NAMES = {
     "fc100": "FC100",
     "cifar_fs": "CIFAR-FS",
@@ -57,36 +59,36 @@ def read(path: Path, name: str, options: Options) -> ImageSet:
     if not isinstance(content, dict):
         raise DataError(f"{path} holds a {type(content).__name__}; needed is a dictionary with data and labels")
     images = _images(content, path)
-    return set_of_arrays(name, images, _class_ids(content, len(images), path), _names(content), options)
+    return set_of_arrays(name, images, _class_ids(content, len(images), path), _names(content, path), options)
 
 
 def _images(content: dict[str, Any], path: Path) -> np.ndarray:
     images = content.get("data", content.get("image_data"))
     if not isinstance(images, np.ndarray):
-        raise DataError(f"{path} has keys {sorted(map(str, content))}; needed is an array 'data' or 'image_data'")
+        raise DataError(f"{path} has keys {_keys(content)}; needed is an array 'data' or 'image_data'")
     if images.dtype != np.uint8 or images.ndim != 4 or images.shape[3] != 3:
-        raise DataError(
-            f"{path}: data is {images.dtype} {list(images.shape)}; needed is uint8 [image, height, width, 3]"
-        )
-    if len(images) == 0:
+        raise DataError(f"{path}: data is {in_words(images)}; needed is uint8 [image, height, width, 3]")
+    if images.size == 0:
         raise DataError(f"{path} holds no images: get it again")
     return images
 
 
 def _class_ids(content: dict[str, Any], count: int, path: Path) -> list[Any]:
-    if isinstance(content.get("labels"), list | tuple | np.ndarray):
-        ids = [as_text(label) for label in content["labels"]]
+    if content.get("labels") is not None:
+        ids = [as_text(label) for label in list_of(content["labels"], str(path), "labels")]
     elif isinstance(content.get("class_dict"), dict):
         ids = _ids_from_indices(content["class_dict"], count, path)
     else:
-        raise DataError(
-            f"{path} has keys {sorted(map(str, content))}; needed are a list 'labels' or a dictionary 'class_dict'"
-        )
+        raise DataError(f"{path} has keys {_keys(content)}; needed are a list 'labels' or a dictionary 'class_dict'")
     for index, class_id in enumerate(ids):
-        if not isinstance(class_id, int | np.integer | str):
+        if isinstance(class_id, bool) or not isinstance(class_id, int | np.integer | str):
             raise DataError(
                 f"{path}: label of image {index} is {type(class_id).__name__}; needed is a number or a name"
             )
+        if not isinstance(class_id, str) and not -LARGEST_ID <= class_id <= LARGEST_ID:
+            raise DataError(f"{path}: label of image {index} is beyond {LARGEST_ID}: get it again")
+    if len({isinstance(class_id, str) for class_id in ids}) > 1:
+        raise DataError(f"{path}: some labels are numbers and some are names; needed is one or the other")
     if len(ids) != count:
         raise DataError(f"{path} has {count} images and {len(ids)} labels; needed is one label per image")
     return ids
@@ -95,7 +97,10 @@ def _class_ids(content: dict[str, Any], count: int, path: Path) -> list[Any]:
 def _ids_from_indices(indices_by_class: dict[str, Any], count: int, path: Path) -> list[Any]:
     ids: list[str | None] = [None] * count
     for name, indices in indices_by_class.items():
-        for index in indices:
+        name_of_class(name, str(path))
+        for index in list_of(indices, str(path), f"class '{name!s:.40}'"):
+            if isinstance(index, bool) or not isinstance(index, int | np.integer):
+                raise DataError(f"{path}: class '{name}' lists {index!r:.40}; needed are numbers of images")
             if not 0 <= index < count:
                 raise DataError(
                     f"{path}: class '{name}' has image {index} of {count}; the file is damaged: get it again"
@@ -106,9 +111,40 @@ def _ids_from_indices(indices_by_class: dict[str, Any], count: int, path: Path) 
     return ids
 
 
-def _names(content: dict[str, Any]) -> dict[Any, str]:
+def _names(content: dict[str, Any], path: Path) -> dict[Any, str]:
     """Class names by id, where the file has them."""
     if isinstance(content.get("catname2label"), dict):
-        return {class_id: as_text(name) for name, class_id in content["catname2label"].items()}
-    names = content.get("names")
-    return {class_id: as_text(name) for class_id, name in names.items()} if isinstance(names, dict) else {}
+        pairs = [(class_id, name) for name, class_id in content["catname2label"].items()]
+    else:
+        names = content.get("names")
+        pairs = list(names.items()) if isinstance(names, dict) else []
+    for class_id, _ in pairs:
+        if not isinstance(class_id, int | np.integer | str | bytes):
+            raise DataError(f"{path}: a class has the id {class_id!r:.40}; needed is a number or a name")
+    return {as_text(class_id): name_of_class(name, str(path)) for class_id, name in pairs}
+
+
+def list_of(values: Any, where: str, name: str) -> list[Any]:
+    """A list, or an array with one axis, as a list."""
+    if isinstance(values, np.ndarray) and values.ndim == 1:
+        return values.tolist()
+    if not isinstance(values, list | tuple):
+        raise DataError(f"{where}: {name} is {in_words(values)}; needed is a list")
+    return list(values)
+
+
+def name_of_class(name: Any, where: str) -> str:
+    """The name of a class as text."""
+    text = as_text(name)
+    if not isinstance(text, str):
+        raise DataError(f"{where}: a class is named {in_words(name)}; needed is text")
+    return text
+
+
+def in_words(value: Any) -> str:
+    """What a value is, for a message: `uint8 [2, 3]`, or the name of its type."""
+    return f"{value.dtype} {list(value.shape)}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
+
+
+def _keys(content: dict[Any, Any]) -> list[str]:
+    return sorted(str(key)[:40] for key in content)[:20]

@@ -1,13 +1,14 @@
-"""What is compared: ways to answer tasks, and what a number of supports per class allows of them."""
+"""The approaches that are compared, and which of them a number of supports per class allows."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from implanting.config import ImplantConfig, InferenceConfig, TaskConfig, require_listed
+from implanting.baselines import METHODS
+from implanting.config import ImplantConfig, InferenceConfig, MethodName, RivalConfig, TaskConfig, require_listed
 from implanting.errors import ConfigError
 
 Classes = Literal["novel", "base", "both"]
-"""Which classes are told apart."""
+"""The classes among which a query is classified."""
 
 
 @dataclass(frozen=True)
@@ -17,10 +18,16 @@ class Approach:
     pooling: InferenceConfig
     implants: ImplantConfig | None = None
     classes: Classes = "novel"
-    """novel: a task's own classes. base: all base classes, by class weights. both: class weights beside prototypes."""
+    """novel: a task's own classes. base: all base classes, by class weights. both: class weights and prototypes."""
+    method: MethodName | None = None
+    """A method of `baselines`; None: prototypes, or implants where these are set."""
+    rivals: RivalConfig = field(default_factory=RivalConfig)
+    """The settings of that method."""
 
     def __post_init__(self) -> None:
         require_listed(self)
+        if self.method is not None and self.pooling.support_views > 1:
+            raise ConfigError(f"`method` {self.method} is defined without views: leave out `support_views`")
         if self.classes != "novel" and self.implants is not None:
             raise ConfigError(f"`classes` {self.classes} is defined without implants: leave out `implants`")
         if self.classes != "novel" and self.views > 1:
@@ -28,7 +35,7 @@ class Approach:
 
     @property
     def decides(self) -> bool:
-        """Whether each task decides for itself about implants."""
+        """Whether each task decides by itself whether to use implants."""
         return self.implants is not None and self.implants.implant_decision == "held-out"
 
     @property
@@ -37,8 +44,20 @@ class Approach:
         trained = self.implants.adapt_views if self.implants is not None else 1
         return max(self.pooling.support_views, trained)
 
+    @property
+    def reads_activations(self) -> bool:
+        """Whether the maps that the last block reads are needed in addition to phi."""
+        return self.implants is not None or self.method == "last-block"
+
+    @property
+    def reads_trained_images(self) -> bool:
+        """Whether images of the base classes that were trained on are needed."""
+        return self.method == "simpleshot" or (self.method == "imprinted" and self.rivals.imprint_steps > 0)
+
     def reduced_to(self, shot: int) -> "Approach":
         """This approach reduced to what `shot` supports per class allow: no decision per task, or no implants."""
+        if self.method is not None:
+            return self if shot >= METHODS[self.method].fewest_shots else replace(self, method=None)
         if self.implants is None or not _can_adapt(shot, self.implants):
             return replace(self, implants=None)
         if not _can_decide(shot, self.implants):
@@ -46,7 +65,7 @@ class Approach:
         return self
 
     def works_with(self, shot: int) -> bool:
-        """Whether `shot` supports per class are enough for all of it."""
+        """Whether `shot` supports per class are enough for the whole approach."""
         return self.reduced_to(shot) == self
 
 
@@ -59,6 +78,23 @@ def _can_decide(shot: int, config: ImplantConfig) -> bool:
     """Whether a task keeps enough to train on when some supports are held out."""
     kept = shot - -(-shot // min(shot, config.decision_folds))
     return kept > 0 and _can_adapt(kept, config)
+
+
+def approach_of(
+    method: MethodName,
+    pooling: InferenceConfig,
+    implants: ImplantConfig,
+    rivals: RivalConfig,
+    classes: Classes = "novel",
+) -> Approach:
+    """The approach with the name of a method, and with the settings of that method."""
+    if method == "prototypes":
+        return Approach(pooling, None, classes)
+    if method == "implants":
+        return Approach(pooling, implants, classes)
+    if method == "random-implants":
+        return Approach(pooling, replace(implants, implant_epochs=0), classes)
+    return Approach(pooling, None, classes, method, rivals)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""The one way through: approaches on tasks to results, for whoever evaluates.
+"""From approaches and tasks to results: the one function that every evaluation calls.
 
-Tasks are drawn once (`task_images`) and features are computed once (`features`), whatever the number of approaches. A
-further method is one more approach, and one more case of `method_of`.
+Tasks are drawn once (`task_images`) and features are computed once (`features`), whatever the number of approaches. The
+methods of `baselines` are known by their names (`rivals`).
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -14,6 +14,7 @@ from implanting.datasets import ImageSet
 from implanting.errors import ConfigError
 from implanting.evaluation.approaches import Trial
 from implanting.evaluation.features import Features
+from implanting.evaluation.rivals import check_rival, rival_method
 from implanting.evaluation.task_images import TaskImages
 from implanting.fewshot import (
     Method,
@@ -37,9 +38,9 @@ def compare(
     cache: Path | None = None,
     progress: Progress = silent,
 ) -> Iterator[tuple[Trial, Result]]:
-    """The result of each trial; a trial that is named twice has one.
+    """The result of each trial; a trial that is given twice has one result.
 
-    What can be wrong is found by the call itself. All that is slow is done when results are asked for, one by one.
+    Everything is checked by the call itself. The slow work is done when the results are iterated over.
     """
     wanted = list(dict.fromkeys(trials))
     for trial in wanted:
@@ -51,10 +52,11 @@ def compare(
 
 
 def check(base: BaseNetwork, images: TaskImages, trial: Trial) -> None:
-    """Refuse a trial that the base or the images do not allow; drawing its tasks needs enough images."""
+    """Refuse a trial that the base or the images do not allow, or whose tasks need more images than there are."""
     approach = trial.approach
     for image_set in images.tested(approach.classes):
         _require_fit(base, image_set)
+    check_rival(base, images, trial)
     if approach.classes != "novel":
         require_class_weights(base)
         _require_base_classes(base, images.base)
@@ -64,7 +66,7 @@ def check(base: BaseNetwork, images: TaskImages, trial: Trial) -> None:
 
 
 def _require_fit(base: BaseNetwork, image_set: ImageSet) -> None:
-    """Images must leave the network a location and, where each has prototypes of its own, as many as in training."""
+    """Images must be large enough and, for a base trained with flatten, give as many locations as in training."""
     height, width = image_set.images.shape[1:3]
     found = base.map_size(height, width)
     if base.pooling == "flatten" and found != (trained := base.map_size(*base.preprocessing.image_size)):
@@ -76,13 +78,13 @@ def _require_fit(base: BaseNetwork, image_set: ImageSet) -> None:
 
 
 def _require_base_classes(base: BaseNetwork, image_set: ImageSet) -> None:
-    """Images of base classes must be of all of them, in their order."""
+    """Images of base classes must be of all base classes, in the same order."""
     if image_set.class_names != base.class_names:
         raise ConfigError(f"{image_set.name} has other classes than {base.name}: its base classes are needed")
 
 
 def _results_of(trials: Sequence[Trial], features: Features) -> Iterator[tuple[Trial, Result]]:
-    """Each trial with its result, in their order but for those that train the same implants."""
+    """Each trial with its result, in order, except that trials which train the same implants are together."""
     methods: dict[Hashable, Method] = {}
     for group in grouped(trials):
         for trial in group:
@@ -116,8 +118,10 @@ def _same_method(trial: Trial) -> Hashable:
 
 
 def method_of(trial: Trial, features: Features) -> Method:
-    """What answers the tasks of a trial."""
+    """The method that answers the tasks of a trial."""
     approach, base, images = trial.approach, features.base, features.images
+    if approach.method is not None:
+        return rival_method(trial, features)
     if approach.classes == "base":
         return base_class_method(base, features.base_phi, approach.pooling)
     rows = approach.views * len(images.novel)

@@ -1,4 +1,4 @@
-"""What methods read: features of the images, computed when they are first needed, and once for all that are compared.
+"""Features of the images, computed when a method first needs them, and only once for all methods.
 
 There are as many views of the images as the most demanding approach reads; where there are implants, prototypes read
 the same pass.
@@ -8,19 +8,24 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from implanting.base import BaseNetwork
+from implanting.baselines import pooled
 from implanting.datasets import ImageSet, add_views
 from implanting.evaluation.approaches import Approach
 from implanting.evaluation.task_images import TaskImages
 from implanting.implants import DESCRIPTION, Activations, compute_activations, embed_together
 from implanting.runtime import Progress, from_rank_zero, silent
 
+TRAINED_IMAGES = 100
+"""Images of each base class that methods read, at most, where they need such."""
+
 
 class Features:
-    """What some approaches read of the images."""
+    """The features that some approaches need."""
 
     def __init__(
         self,
@@ -41,8 +46,8 @@ class Features:
 
     @property
     def implants(self) -> bool:
-        """Whether any of the approaches trains implants."""
-        return any(approach.implants is not None for approach in self.approaches)
+        """Whether any approach needs the maps that implants read."""
+        return any(approach.reads_activations for approach in self.approaches)
 
     @cached_property
     def seen(self) -> ImageSet:
@@ -50,13 +55,13 @@ class Features:
         return add_views(self.images.novel, max(approach.views for approach in self.approaches))
 
     def check_cache(self) -> None:
-        """Refuse a cache that is there and is not of this base and these images; nothing is computed."""
+        """Refuse an existing cache of another base or of other images; nothing is computed."""
         if self.implants and self.cache is not None and from_rank_zero((self.cache / DESCRIPTION).exists()):
             compute_activations(self.base, self.seen, half=self.half, cache=self.cache)
 
     @cached_property
     def activations(self) -> Activations:
-        """What implants read of the images, then of other views of them; and phi."""
+        """The maps that implants read, and phi, of the images and then of their other views."""
         return compute_activations(self.base, self.seen, half=self.half, cache=self.cache, progress=self.progress)
 
     @cached_property
@@ -71,3 +76,19 @@ class Features:
     def base_phi(self) -> Float[Tensor, "image location dim"]:
         """phi of the images of base classes."""
         return embed_together(self.base, self.images.base.images, self.progress)
+
+    @cached_property
+    def vectors(self) -> Float[Tensor, "image dim"]:
+        """One vector per image of novel classes: phi pooled as in training, or by its mean if training was dense."""
+        return pooled(self.phi[: len(self.images.novel)], self.base.pooling)
+
+    @cached_property
+    def trained(self) -> ImageSet:
+        """Some images of each base class that were trained on."""
+        images = self.images.require_trained(self.base, "with base images")
+        return images.subset(torch.cat([indices[:TRAINED_IMAGES] for indices in images.indices_by_class()]))
+
+    @cached_property
+    def trained_vectors(self) -> Float[Tensor, "base_image dim"]:
+        """One vector for each of these."""
+        return pooled(embed_together(self.base, self.trained.images, self.progress), self.base.pooling)

@@ -1,4 +1,4 @@
-"""Images of the base classes that were not trained on: for tests on base classes, alone or beside novel ones."""
+"""Images of the base classes that were not trained on: for tests on base classes, alone or together with novel ones."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ EXTRA_SPLIT = "train_phase_test"
 
 
 def held_out_images(described: BaseDescription, read: Callable[[str], ImageSet]) -> ImageSet:
-    """Those that training held out, or else the extra split; `read` gives a split of the data."""
+    """The images that training held out, or else the extra split; `read` reads a split of the data."""
     if described.held_out:
         trained = read("train")
         if trained.fingerprint != described.data_fingerprint:
@@ -32,7 +32,7 @@ def held_out_images(described: BaseDescription, read: Callable[[str], ImageSet])
 
 
 def difference(found: ImageSet, described: BaseDescription) -> str:
-    """How data of perhaps the same name differs from what was trained on, as far as the base tells."""
+    """The difference between data of perhaps the same name and the data of training, as far as it is known."""
     if found.class_names != described.class_names:
         return f"its {len(found.class_names)} classes are not the base's {len(described.class_names)}"
     (height, width), trained = found.images.shape[1:3], described.image_size

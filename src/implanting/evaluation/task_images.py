@@ -1,8 +1,9 @@
-"""On which tasks methods are compared: drawn from the images once, and shared by all of them."""
+"""The tasks on which methods are compared: they are drawn once and shared by all methods."""
 
 from collections.abc import Callable
 from dataclasses import replace
 
+from implanting.base import BaseNetwork
 from implanting.config import TaskConfig
 from implanting.datasets import ImageSet
 from implanting.errors import ConfigError
@@ -15,9 +16,11 @@ Draw = Callable[[ImageSet, TaskConfig], Tasks]
 class TaskImages:
     """The images that tasks are drawn from: of novel classes, of base classes (not trained on), or of both."""
 
-    def __init__(self, novel: ImageSet | None, base: ImageSet | None = None) -> None:
+    def __init__(self, novel: ImageSet | None, base: ImageSet | None = None, trained: ImageSet | None = None) -> None:
         self._novel = novel
         self._base = base
+        self.trained = trained
+        """Images of base classes that were trained on, for methods that read them."""
         self._drawn: dict[tuple[Draw, TaskConfig], Tasks] = {}
 
     @property
@@ -34,8 +37,18 @@ class TaskImages:
             raise ConfigError("evaluate needs base_images: images of base classes that were not trained on")
         return self._base
 
+    def require_trained(self, base: BaseNetwork, method: str) -> ImageSet:
+        """The images that a base was trained on, or an error that says who needs them."""
+        if self.trained is None or self.trained.class_names != base.class_names:
+            found = "there are none" if self.trained is None else f"{self.trained.name} has other classes"
+            raise ConfigError(
+                f"`method` {method} reads images of the base classes of {base.name}, and {found}: test on the data "
+                "that the base was trained on, or choose another method"
+            )
+        return self.trained
+
     def tested(self, classes: Classes) -> list[ImageSet]:
-        """The images of the classes that are told apart; base classes come first."""
+        """The images of the classes among which queries are classified; base classes come first."""
         return [*([self.base] if classes != "novel" else []), *([self.novel] if classes != "base" else [])]
 
     def draw(self, trial: Trial) -> None:
@@ -45,7 +58,7 @@ class TaskImages:
             self.base_tasks(trial.tasks)
 
     def tasks_of(self, trial: Trial) -> Tasks:
-        """The tasks that are counted; where base and novel classes are tested together, those of the novel ones."""
+        """The tasks that are counted; if base and novel classes are tested together, the tasks of the novel classes."""
         return self.base_tasks(trial.tasks) if trial.approach.classes == "base" else self.novel_tasks(trial.tasks)
 
     def novel_tasks(self, config: TaskConfig) -> Tasks:

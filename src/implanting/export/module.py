@@ -16,8 +16,9 @@ from implanting.classifier import Learned
 from implanting.dense_classification import locations, scaled_cosine
 from implanting.errors import ConfigError
 from implanting.fewshot import open_set_score
+from implanting.head import Head
 from implanting.implants import EPSILON, Implant, Implants, activate
-from implanting.networks import Embedding, folded
+from implanting.networks import Embedding, folded, reading_maps, readings
 
 
 class ExportedClassifier(nn.Module):
@@ -38,13 +39,28 @@ class ExportedClassifier(nn.Module):
 
     def forward(self, images: Tensor) -> tuple[Tensor, ...]:
         """Of uint8 images [image size size 3]: probabilities [image way], scores [image], maps [image way _ _]."""
-        features = self.features(images.permute(0, 3, 1, 2).to(torch.float32) * self.scale + self.shift)
+        normalised = images.permute(0, 3, 1, 2).to(torch.float32) * self.scale + self.shift
+        if self.learned.head is not None:
+            return self.by_head(self.learned.head, normalised)
+        features = self.features(normalised)
         cosines = self.learned.cosines(features)
         answers = self.learned.probabilities(cosines), open_set_score(cosines)
         if not self.heat_map:
             return answers
         maps = scaled_cosine(features, self.learned.prototypes, 1.0).mT.unflatten(2, self.shape)
         return *answers, maps
+
+    def by_head(self, head: Head, x: Tensor) -> tuple[Tensor, ...]:
+        """The same of normalised images where a head answers; maps are its evidence."""
+        if not self.heat_map:
+            vectors = torch.cat([F.normalize(reading, dim=1) for reading in readings(self.network, x)], dim=1)
+            return self.learned.answers_by_readings(head, vectors)
+        maps = reading_maps(self.network, x)
+        lengths = [part.mean((2, 3), keepdim=True).norm(dim=1, keepdim=True).clamp_min(1e-12) for part in maps]
+        shares = torch.cat([part / length for part, length in zip(maps, lengths, strict=True)], dim=1)
+        weights, bias = self.learned.calibration.power * head.class_weights, self.learned.calibration.power * head.bias
+        evidence = F.conv2d(shares, weights[:, :, None, None], bias)
+        return *self.learned.answers_by_readings(head, shares.mean((2, 3))), evidence
 
     def features(self, x: Tensor) -> Tensor:
         """phi of normalised images, widened by the implants where there are any: [image location dim]."""

@@ -108,9 +108,10 @@ def calibrate(
     labels: Int[Tensor, " image"],
     open_set_scores: Float[Tensor, " image"],
     told_by: Literal["supports", "base"] = "supports",
+    usual: float = 1.0,
 ) -> Calibration:
-    """From what was said of images that were not fitted to; with few of them, the power stays near one."""
-    power = sharpness(probabilities.double().clamp_min(1e-12).log(), labels)
+    """From what was said of images that were not fitted to; with few of them, the power stays near the usual one."""
+    power = sharpness(probabilities.double().clamp_min(1e-12).log(), labels, usual)
     return Calibration(power, tuple(_few(open_set_scores.double()).tolist()), told_by)
 
 

@@ -3,6 +3,6 @@
 Vectors in, scores out. Which network the readings come from and how they become answers, other rooms know.
 """
 
-from implanting.head.logistic_head import Head, fit_head
+from implanting.head.logistic_head import Fitted, Head, fit_head
 
-__all__ = ["Head", "fit_head"]
+__all__ = ["Fitted", "Head", "fit_head"]

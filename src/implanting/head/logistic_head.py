@@ -27,6 +27,13 @@ MOST_TRIED, MOST_HELD = 300, 1000
 LEAST_SPREAD = 1e-5
 """Mean square of centred features, against their length, below which all images count as the same one."""
 
+GROWTH = 0.5
+"""The largest score over distance grows by this power of the number of supports: 0.3 to 0.7 from 1 to 20 images per
+class in three domains (`docs/lab-log.md`). A fold has fewer of them than the whole task."""
+
+NEAREST = 1e-3
+"""Distance from the centre, in lengths of usual supports, below which an image counts as no nearer."""
+
 Vectors = Float[Tensor, "image dim"]
 
 
@@ -36,10 +43,40 @@ class Head:
 
     class_weights: Float[Tensor, "way dim"]
     bias: Float[Tensor, " way"]
+    centre: Float[Tensor, " dim"]
+    """The mean of the classes."""
+    spread: Float[Tensor, " dim"]
+    """What each dim was multiplied by before the fit: its reading's weight over the length of a usual support."""
 
     def scores(self, vectors: Float[Tensor, "*image dim"]) -> Float[Tensor, "*image way"]:
         """Logits before calibration; over classes their sum is zero."""
         return F.linear(vectors, self.class_weights, self.bias)
+
+    def open_set_score(
+        self, vectors: Float[Tensor, "*image dim"], scores: Float[Tensor, "*image way"]
+    ) -> Float[Tensor, "*image"]:
+        """How little an image fits any class: minus the largest score over its distance from the centre."""
+        return open_set_score(scores, ((vectors - self.centre) * self.spread).norm(dim=-1))
+
+
+def open_set_score(scores: Float[Tensor, "*image way"], distances: Float[Tensor, "*image"]) -> Float[Tensor, "*image"]:
+    """Minus the largest score over the distance from the centre: what is far from all classes scores high by chance."""
+    return -scores.amax(-1) / distances.clamp_min(NEAREST)
+
+
+@dataclass(frozen=True)
+class HeldOutScores:
+    """What heads say of supports that they were not fitted to; nan of those whose class has no other image."""
+
+    scores: Float[Tensor, "image way"]
+    distances: Float[Tensor, " image"]
+    """From the centre, in the lengths of usual supports."""
+    growth: float
+    """How many times as large the scores of a head are that is fitted to all supports."""
+
+    def open_set_scores(self) -> Float[Tensor, " image"]:
+        """How little each image would fit any class by a head that has as many supports as the whole one."""
+        return self.growth * open_set_score(self.scores, self.distances)
 
 
 @dataclass(frozen=True)
@@ -48,8 +85,7 @@ class Fitted:
 
     head: Head
     reading_weights: tuple[float, ...]
-    held_out: Float[Tensor, "image way"]
-    """Scores of every support by a head that was fitted without its fold; nan where its class has no other image."""
+    held_out: HeldOutScores
 
 
 def fit_head(
@@ -67,17 +103,18 @@ def fit_head(
     """
     turn = deal(labels, FOLDS)
     tried = _evenly(labels, MOST_TRIED)
-    chosen, held_out = 0, supports.new_full((len(labels), int(labels.max()) + 1), torch.nan)
+    nothing = supports.new_full((len(labels), int(labels.max()) + 1), torch.nan)
+    chosen, held_out = 0, HeldOutScores(nothing, nothing[:, 0], 1.0)
     if bool((turn != NEVER).any()):
-        grams = _grams(supports[tried], queries, dims)
+        products = Products.of(supports[tried], queries, dims)
         if len(candidates) > 1:
-            found = [_cross_fit(grams, tried, labels, turn, weights, penalty) for weights in candidates]
-            chosen = _better(torch.stack(found), labels, turn != NEVER)
+            found = [_cross_fit(products, tried, labels, turn, weights, penalty) for weights in candidates]
+            chosen = _better([one.scores[turn != NEVER] for one in found], labels[turn != NEVER])
             held_out = found[chosen]
         if len(candidates) == 1 or len(labels) > MOST_TRIED:
             kept = _evenly(labels, MOST_HELD)
-            grams = _grams(supports[kept], queries, dims)
-            held_out = _cross_fit(grams, kept, labels, turn, candidates[chosen], penalty)
+            products = Products.of(supports[kept], queries, dims)
+            held_out = _cross_fit(products, kept, labels, turn, candidates[chosen], penalty)
     weights = tuple(candidates[chosen])
     return Fitted(_fit(supports, labels, dims, weights, penalty), weights, held_out)
 
@@ -93,25 +130,47 @@ def _fit(
     length = (shares @ centred.square().sum(1)).clamp_min(_least(weights)).sqrt()
     classifier = logistic_regression((centred / length)[None], labels[None], penalty, intercept=False)
     class_weights = classifier.class_weights[0] * spread / length
-    return Head(class_weights, -(class_weights @ centre))
+    class_weights = class_weights.contiguous()  # as a file has it: sums round by the order of numbers in memory
+    return Head(class_weights, -(class_weights @ centre), centre, spread / length)
 
 
-def _grams(supports: Vectors, queries: Vectors, dims: Sequence[int]) -> tuple[list[Tensor], list[Tensor]]:
-    """Inner products of each reading: of supports with supports, and of queries with supports."""
-    own, other = supports.split(list(dims), 1), queries.split(list(dims), 1)
-    return [part @ part.T for part in own], [asked @ part.T for asked, part in zip(other, own, strict=True)]
+@dataclass(frozen=True)
+class Products:
+    """Inner products of each reading, of which those of joined readings are sums."""
+
+    own: list[Float[Tensor, "support support"]]
+    asked: list[Float[Tensor, "query support"]]
+    squares: list[Float[Tensor, " query"]]
+
+    @classmethod
+    def of(cls, supports: Float[Tensor, "support dim"], queries: Vectors, dims: Sequence[int]) -> "Products":
+        """Of supports with supports, of queries with supports, and of queries with themselves."""
+        own, other = supports.split(list(dims), 1), queries.split(list(dims), 1)
+        return cls(
+            [part @ part.T for part in own],
+            [asked @ part.T for asked, part in zip(other, own, strict=True)],
+            [asked.square().sum(1) for asked in other],
+        )
+
+    def joined(self, weights: Sequence[float]) -> tuple[Tensor, Tensor, Tensor]:
+        """Of the readings joined with these weights."""
+        own, asked, squares = (
+            torch.stack([weight**2 * part for weight, part in zip(weights, parts, strict=True)]).sum(0)
+            for parts in (self.own, self.asked, self.squares)
+        )
+        return own, asked, squares
 
 
 def _cross_fit(
-    grams: tuple[list[Tensor], list[Tensor]],
+    products: Products,
     fitted: Int[Tensor, " fitted"],
     labels: Int[Tensor, " image"],
     turn: Int[Tensor, " image"],
     weights: Sequence[float],
     penalty: float,
-) -> Float[Tensor, "image way"]:
-    """Scores of every image by a head that was fitted without its fold, to some of the images."""
-    own, asked = (sum(weight**2 * gram for weight, gram in zip(weights, parts, strict=True)) for parts in grams)
+) -> HeldOutScores:
+    """What a head says of every image that was fitted without its fold, to some of the images."""
+    own, asked, squares = products.joined(weights)
     folds = int(turn.max()) + 1
     kept = turn[fitted] != torch.arange(folds)[:, None]
     shares = _shares(labels[fitted], kept)
@@ -121,12 +180,16 @@ def _cross_fit(
     length = (shares * centred.diagonal(dim1=1, dim2=2)).sum(1).clamp_min(_least(weights))[:, None, None]
     truth = F.one_hot(labels[fitted], int(labels.max()) + 1).to(own.dtype).expand(folds, -1, -1)
     coefficients, _ = fit_dual(centred / length, truth, penalty, kept=kept, steps=FOLD_STEPS)
-    result = own.new_full((len(labels), truth.shape[2]), torch.nan)
+    scores = own.new_full((len(labels), truth.shape[2]), torch.nan)
+    distances = torch.full_like(squares, torch.nan)
     for fold in range(folds):
         held = turn == fold
-        products = asked[held] - own_means[fold] - asked_means[fold, held, None] + total[fold]
-        result[held] = products / length[fold] @ coefficients[fold]
-    return result
+        centred_products = asked[held] - own_means[fold] - asked_means[fold, held, None] + total[fold]
+        scores[held] = centred_products / length[fold] @ coefficients[fold]
+        from_centre = squares[held] - 2 * asked_means[fold, held] + total[fold].squeeze()
+        distances[held] = (from_centre / length[fold].squeeze()).clamp_min(0).sqrt()
+    growth = (len(fitted) * folds / int(kept.sum())) ** GROWTH
+    return HeldOutScores(scores, distances, growth)
 
 
 def _least(weights: Sequence[float]) -> float:
@@ -147,19 +210,16 @@ def _evenly(labels: Int[Tensor, " image"], most: int) -> Int[Tensor, " chosen"]:
     return torch.arange(len(labels)) if len(labels) <= most else torch.nonzero(ranks < room).flatten()
 
 
-def _better(
-    scores: Float[Tensor, "candidate image way"], labels: Int[Tensor, " image"], held: Bool[Tensor, " image"]
-) -> int:
+def _better(scores: Sequence[Float[Tensor, "held way"]], labels: Int[Tensor, " held"]) -> int:
     """The candidate of largest held-out likelihood, each at its best sharpness; the first one within doubt.
 
     Another one than the first must be better by more than a standard error of the paired difference.
     """
-    truth = labels[held]
     likelihoods = []
-    for asked in scores[:, held].double():
-        sharpened = (sharpness(asked.log_softmax(-1), truth) * asked).log_softmax(-1)
-        likelihoods.append(sharpened.gather(1, truth[:, None]).squeeze(1))
+    for asked in scores:
+        sharpened = (sharpness(asked.double().log_softmax(-1), labels) * asked).log_softmax(-1)
+        likelihoods.append(sharpened.gather(1, labels[:, None]).squeeze(1))
     gains = torch.stack(likelihoods) - likelihoods[0]
-    means = gains.mean(1) - gains.std(1) / len(truth) ** 0.5
     best = int(gains.mean(1).argmax())
-    return best if means[best] > 0 else 0
+    error = float(gains[best].std()) / len(labels) ** 0.5
+    return best if gains[best].mean() > error else 0

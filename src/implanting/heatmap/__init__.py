@@ -18,7 +18,7 @@ from implanting.heatmap.layout import (
     row_size,
     save_figure,
 )
-from implanting.heatmap.maps import SCALE_LABELS, MapKind, similarity_maps, softmax_maps
+from implanting.heatmap.maps import SCALE_LABELS, MapKind, evidence_maps, similarity_maps, softmax_maps
 from implanting.heatmap.overlay import Limits, Pixels, centre_square, fit, overlay, scale_colours
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "Pixels",
     "centre_square",
     "draw_row",
+    "evidence_maps",
     "fit",
     "overlay",
     "percent",

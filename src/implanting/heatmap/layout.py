@@ -3,7 +3,6 @@
 Everything is placed in inches, so that any number of pictures of any shape comes out at the same scale.
 """
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from implanting.errors import ConfigError
 from implanting.heatmap.lettering import drawable, wrap
 from implanting.heatmap.overlay import Limits, Pixels, scale_colours
+from implanting.runtime import figure_bytes, write_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -150,11 +150,8 @@ FORMATS = ("png", "jpg", "pdf", "svg", "webp")
 
 def save_figure(figure: "Figure", path: str | Path, dpi: int = DPI) -> None:
     """Write a figure in the format of the path's ending; a file that is there stays until the new one is drawn."""
-    drawn = encoded(figure, picture_format(Path(path)), dpi)
-    try:
-        Path(path).write_bytes(drawn)
-    except OSError as fault:
-        raise ConfigError(f"{path} cannot be written ({fault.strerror}): choose another place") from fault
+    picture_format(Path(path))
+    write_figure(figure, Path(path), dpi)
 
 
 def picture_format(path: Path) -> str:
@@ -167,6 +164,4 @@ def picture_format(path: Path) -> str:
 
 def encoded(figure: "Figure", ending: str, dpi: int) -> bytes:
     """The bytes of a figure's file."""
-    file = io.BytesIO()
-    figure.savefig(file, format=ending, dpi=dpi)
-    return file.getvalue()
+    return figure_bytes(figure, ending, dpi)

@@ -13,10 +13,12 @@ from torch import Tensor
 
 from implanting.dense_classification import scaled_cosine
 
-MapKind = Literal["similarity", "softmax"]
-"""The cosine with a class, whatever the others; or its share among the classes (Eq. 9)."""
+MapKind = Literal["evidence", "similarity", "softmax"]
+"""What each location adds to the score of a head; the cosine with a class, whatever the others; or the share of a class
+among the classes at each location (Eq. 9)."""
 
 SCALE_LABELS: dict[MapKind, str] = {
+    "evidence": "evidence for the class",
     "similarity": "cosine similarity to the class",
     "softmax": "probability of the class",
 }
@@ -34,3 +36,13 @@ def softmax_maps(
 ) -> Float[Tensor, "way rows columns"]:
     """Softmax over classes at every location (Eq. 9); the mean of a map is the class's dense probability."""
     return torch.softmax(scaled_cosine(phi, vectors, tau), dim=-1).mT.unflatten(1, size)
+
+
+def evidence_maps(
+    shares: Float[Tensor, "dim rows columns"], class_weights: Float[Tensor, "way dim"], bias: Float[Tensor, " way"]
+) -> Float[Tensor, "way rows columns"]:
+    """What each location adds to a linear score: the mean of a map is the score of its class.
+
+    `shares` are the parts of locations in the vector that is scored, whose mean it is.
+    """
+    return (class_weights @ shares.flatten(1) + bias[:, None]).unflatten(1, shares.shape[1:])

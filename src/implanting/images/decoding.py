@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import numpy as np
 from jaxtyping import UInt8
@@ -201,7 +201,7 @@ def _stream(source: Encoded, name: str) -> Iterator[io.BufferedIOBase]:
 def _opened(stream: io.BufferedIOBase, source: Encoded, name: str) -> Image.Image:
     try:
         with _faults_named(name):
-            return Image.open(stream, formats=_formats(stream))
+            return Image.open(cast(IO[bytes], stream), formats=_formats(stream))
     except ImageError as error:
         if isinstance(error.__cause__, UnidentifiedImageError):
             raise ImageError(f"{name} is not an image that can be read {_unknown(source)}") from None
@@ -296,7 +296,7 @@ def _eight_bits(grey: np.ndarray, mode: str, name: str) -> UInt8[np.ndarray, "he
             DataWarning,
             stacklevel=2,
         )
-    precise = np.float64 if max(abs(darkest), abs(white)) > SIXTEEN_BITS else np.float32
+    precise: type[np.floating[Any]] = np.float64 if max(abs(darkest), abs(white)) > SIXTEEN_BITS else np.float32
     scaled = (grey.astype(precise) - darkest) * (EIGHT_BITS / (white - darkest))
     return np.rint(scaled).clip(0, EIGHT_BITS).astype(np.uint8)
 

@@ -7,6 +7,7 @@ image itself, view 1 its mirror, views 2 to 5 show it moved by an eighth of its 
 left, its edge reflected into the gap. Nothing is drawn at random.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +40,10 @@ class Normalisation:
 
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
+
+    def __post_init__(self) -> None:
+        if not all(math.isfinite(value) for value in self.mean) or not all(0 < value < math.inf for value in self.std):
+            raise ValueError(f"a mean of {self.mean} and a deviation of {self.std} normalise nothing")
 
     def __call__(self, images: UInt8[Tensor, "image height width 3"]) -> Float[Tensor, "image 3 height width"]:
         """Normalised float32 images in channels_last memory order.

@@ -8,6 +8,7 @@ from implanting.implants.activations import Activations, Supports, compute_activ
 from implanting.implants.adaptation import WEIGHT_DECAY
 from implanting.implants.by_decision import DecidedMethod
 from implanting.implants.by_implants import ImplantMethod, evaluate_poolings, implant_method, tasks_together
+from implanting.implants.by_last_block import last_block_method, require_last_block
 from implanting.implants.cache import DESCRIPTION
 from implanting.implants.fitting import Fitting, cross_fit_implants, fitting_of, widened
 from implanting.implants.stream import EPSILON, Implant, Implants, activate, implant_tensors, implants_from_tensors
@@ -33,6 +34,8 @@ __all__ = [
     "implant_method",
     "implant_tensors",
     "implants_from_tensors",
+    "last_block_method",
+    "require_last_block",
     "tasks_together",
     "widened",
 ]

@@ -28,6 +28,7 @@ from implanting.runtime import (
     Progress,
     Shape,
     allocate,
+    alone_in,
     common_arrays,
     falls_to_this_process,
     from_rank_zero,
@@ -62,7 +63,7 @@ class Activations:
         return [maps[images].float() for maps in self.base_maps], self.phi[images].float()
 
     def first(self, images: int) -> "Activations":
-        """The activations of the first so many images, as views."""
+        """The activations of the first `images` images, as views."""
         return Activations([maps[:images] for maps in self.base_maps], self.phi[:images], self.sizes)
 
 
@@ -112,15 +113,21 @@ def _cached_activations(
     base: BaseNetwork, image_set: ImageSet, cache: Path, dtype: np.dtype, progress: Progress
 ) -> Activations:
     if not from_rank_zero((cache / DESCRIPTION).exists()):
-        shapes, sizes = _shapes_of(base, image_set)
-        remedy = "choose another folder" + (", or use half precision" if dtype == np.float32 else "")
-        with kept_arrays(cache, shapes, dtype, remedy) as arrays:
-            if arrays:
-                _fill(base, image_set, arrays, progress)
-            wait_for_all()
-            if group()[0] == 0:
-                describe(cache, base, image_set, dtype, sizes, arrays)
+        with alone_in(cache):  # another command may be writing the same cache; then it is there when our turn comes
+            if not from_rank_zero((cache / DESCRIPTION).exists()):
+                _write_cache(base, image_set, cache, dtype, progress)
     return _activations_of(*read_cache(cache, base, image_set, dtype))
+
+
+def _write_cache(base: BaseNetwork, image_set: ImageSet, cache: Path, dtype: np.dtype, progress: Progress) -> None:
+    shapes, sizes = _shapes_of(base, image_set)
+    remedy = "choose another folder" + (", or use half precision" if dtype == np.float32 else "")
+    with kept_arrays(cache, shapes, dtype, remedy) as arrays:
+        if arrays:
+            _fill(base, image_set, arrays, progress)
+        wait_for_all()
+        if group()[0] == 0:
+            describe(cache, base, image_set, dtype, sizes, arrays)
 
 
 def encode(
@@ -214,7 +221,7 @@ class Supports:
         return replace(self, base_maps=base_maps, phi=self.phi[tasks[:, None], rows], labels=self.labels[images[0]])
 
     def first_views(self, views: int) -> "Supports":
-        """The same images with only the first so many views of each."""
+        """The same images, with only the first `views` views of each."""
         if views == self.views:
             return self
         rows = torch.arange(len(self.labels) * self.views).view(-1, self.views)[:, :views].flatten()

@@ -13,8 +13,6 @@ computed once, plus those of the implants, computed again in each epoch.
 The loss is summed over tasks: AdamW works element by element, so a step over stacked implants is a step of each task.
 """
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -28,13 +26,11 @@ from implanting.errors import ConfigError, DataError
 from implanting.implants.activations import Supports
 from implanting.implants.stream import Implants, Maps, new_implants
 from implanting.networks import Tail
+from implanting.runtime import AdamW
 
 WEIGHT_DECAY = 1e-2
 """Weight decay of AdamW, PyTorch's default. Ten and a hundred times as much changed accuracy by 0.00 +- 0.05 and
 +0.07 +- 0.14 points (5-shot, 200 tasks of FC100's validation classes, docs/lab-log.md)."""
-
-BETAS, EPSILON = (0.9, 0.999), 1e-8
-"""Settings of AdamW, PyTorch's defaults."""
 
 
 @dataclass(frozen=True)
@@ -166,32 +162,3 @@ def _require_finite(scores: Float[Tensor, "task image location way"], supports: 
         f"implants diverged in {diverged} of the {len(scores)} tasks trained together (scores that are not finite): "
         "lower `implant_learning_rate`"
     )
-
-
-class AdamW:
-    """AdamW (Loshchilov and Hutter 2019) in place, with running means of gradients and of their squares.
-
-    `torch.optim.AdamW` computes the same, but using it loads PyTorch's compiler, which takes longer than fitting a
-    classifier.
-    """
-
-    def __init__(self, parameters: Sequence[Tensor], learning_rate: float, weight_decay: float) -> None:
-        self.parameters = list(parameters)
-        self.learning_rate, self.weight_decay = learning_rate, weight_decay
-        self.means = [torch.zeros_like(parameter) for parameter in parameters]
-        self.squares = [torch.zeros_like(parameter) for parameter in parameters]
-        self.steps = 0
-
-    @torch.no_grad()
-    def step(self, gradients: Sequence[Tensor]) -> None:
-        """One step; the weights decay directly, not through the gradient."""
-        self.steps += 1
-        mean_share, square_share = (
-            1 - beta**self.steps for beta in BETAS
-        )  # corrects the bias of means that started at 0
-        for parameter, gradient, mean, square in zip(self.parameters, gradients, self.means, self.squares, strict=True):
-            mean.lerp_(gradient, 1 - BETAS[0])
-            square.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
-            deviation = square.sqrt().div_(math.sqrt(square_share)).add_(EPSILON)
-            parameter.mul_(1 - self.learning_rate * self.weight_decay)
-            parameter.addcdiv_(mean, deviation, value=-self.learning_rate / mean_share)

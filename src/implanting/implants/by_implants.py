@@ -60,7 +60,8 @@ class ImplantMethod:
     def __str__(self) -> str:
         trained, averaged = self.fitting.config.adapt_views, self.fitting.support_views
         apart = f", trained on {counted(trained)}, {averaged} averaged"
-        return f"implants ({self.fitting.by_implants}{in_views(trained) if trained == averaged else apart})"
+        drawn = "random " if self.fitting.config.implant_epochs == 0 else ""
+        return f"{drawn}implants ({self.fitting.by_implants}{in_views(trained) if trained == averaged else apart})"
 
 
 def implant_method(

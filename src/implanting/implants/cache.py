@@ -8,18 +8,24 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta
 
 from implanting.base import BaseNetwork
 from implanting.datasets import ImageSet
 from implanting.errors import DataError
 from implanting.networks import Sizes
-from implanting.runtime import Shape, open_files, write_atomically
+from implanting.runtime import Shape, checked, open_file, open_files, parse_json, write_atomically
 
 DESCRIPTION = "activations.json"
 """The file with the description. It is written last, so a folder without it is not a complete cache."""
+
+CHUNK = 64
+"""Images whose activations are looked at together."""
 
 OTHER = {
     "base": "another base network",
@@ -55,29 +61,45 @@ def describe(
 def read_cache(cache: Path, base: BaseNetwork, image_set: ImageSet, dtype: np.dtype) -> tuple[list[np.ndarray], Sizes]:
     """The arrays of a cache and the sizes of its maps; refused unless it belongs to all of these."""
     identity = _identity_of(base, image_set, dtype)
-    with _damage_reported(cache):
-        found = json.loads((cache / DESCRIPTION).read_text())
-        stated = {name: str(found[name]) for name in identity}
-        sizes, number = tuple((int(rows), int(columns)) for rows, columns in found["sizes"]), int(found["arrays"])
+    with _damage_reported(cache), open_file(cache / DESCRIPTION) as file:
+        found = checked(parse_json(file.read()), Described)
     for name, value in identity.items():
-        if stated[name] != value:
-            there, here = stated[name][:12], value[:12]
+        if getattr(found, name) != value:
+            there, here = getattr(found, name)[:12], value[:12]
             if name == "images":
-                there, here = found.get("of", there), _words_for(image_set)
+                there, here = found.of or there, _words_for(image_set)
             raise DataError(
                 f"the cache {cache} is of {OTHER[name]} ({there}; here {here}): name another folder or remove this one"
             )
     with _damage_reported(cache):  # copy-on-write: the folder may be read-only, and it never changes
-        arrays = open_files(cache, number, "c")
-        _check_arrays(arrays, _shapes_for(base, image_set, sizes), dtype)
-    return arrays, sizes
+        shapes = _shapes_for(base, image_set, found.sizes)
+        if found.arrays != len(shapes):
+            raise ValueError(f"{found.arrays} arrays; needed are {len(shapes)}")
+        arrays = open_files(cache, shapes, dtype, "c")
+        _check_finite(arrays)
+    return arrays, found.sizes
+
+
+@dataclass(frozen=True)
+class Described:
+    """The description that a cache has of itself."""
+
+    base: str
+    images: str
+    tail: str
+    dtype: str
+    sizes: tuple[tuple[Annotated[int, Meta(ge=1)], Annotated[int, Meta(ge=1)]], ...]
+    """Rows and columns of each map."""
+    arrays: int
+    of: str = ""
+    """The images in words."""
 
 
 @contextmanager
 def _damage_reported(cache: Path) -> Iterator[None]:
     try:
         yield
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, EOFError) as error:
         raise DataError(
             f"the cache {cache} is damaged ({error!r}): remove it, and it will be computed again"
         ) from error
@@ -91,9 +113,7 @@ def _shapes_for(base: BaseNetwork, image_set: ImageSet, sizes: Sizes) -> list[Sh
     return [(len(image_set), *part) for part in (*maps, phi)]
 
 
-def _check_arrays(arrays: Sequence[np.ndarray], shapes: Sequence[Shape], dtype: np.dtype) -> None:
-    if len(arrays) != len(shapes):
-        raise ValueError(f"{len(arrays)} arrays; {len(shapes)} are needed")
-    for number, (array, shape) in enumerate(zip(arrays, shapes, strict=True)):
-        if array.shape != shape or array.dtype != dtype:
-            raise ValueError(f"array {number} is {array.dtype} {array.shape}; {dtype} {shape} is needed")
+def _check_finite(arrays: Sequence[np.ndarray]) -> None:
+    for number, array in enumerate(arrays):
+        if not all(np.isfinite(array[start : start + CHUNK]).all() for start in range(0, len(array), CHUNK)):
+            raise ValueError(f"array {number} holds a number that is not finite")

@@ -1,10 +1,10 @@
 """Fitting tasks: prototypes, with or without implants, and an estimate of how well they do.
 
 Cross-fitting estimates from a task's supports alone how well its classifier would do on images it has not seen.
-The leave-one-out loss cannot tell, since implants are trained on it. Here the images of each class are divided into
-folds, and each image is scored by prototypes, or by implants and their prototypes, that were fitted to the other folds:
-neither the image nor any of its views was seen, not even by batch norm. The folds of a task are fitted as further
-tasks of the batch.
+The leave-one-out loss would be too optimistic, since implants are trained on it. Here the images of each class are
+divided into folds, and each image is scored by prototypes, or by implants and their prototypes, that were fitted to the
+other folds: neither the image nor any of its views was seen, not even by batch norm. The folds of a task are fitted as
+further tasks of the batch.
 """
 
 from collections.abc import Callable
@@ -126,7 +126,10 @@ def fitting_of(base: BaseNetwork, pooling: InferenceConfig, config: ImplantConfi
     if base.pooling == "flatten":
         raise ConfigError("implants need a base trained with dense, gap or gmp; this one was trained with flatten")
     if base.tail is None:
-        raise ConfigError(f"implants need a description of the last layers of {base.name}: give one as tail=...")
+        raise ConfigError(
+            f"implants need a description of the last layers, which {base.name} has none of: set `implants` False, "
+            "take a single network, or describe the layers of your own by tail=..."
+        )
     classify = prototype_classifier(base.pooling, base.tau, pooling)
     return Fitting(base.tail, classify, config, pooling.support_views)
 

@@ -8,7 +8,9 @@ from implanting.networks.efficientnet import LITE0, LITE2, EfficientNetLite, Lit
 from implanting.networks.frozen import device_of, folded, packed
 from implanting.networks.own_module import ImplantedModule, ModuleNetwork
 from implanting.networks.phi import Embedding
+from implanting.networks.readings import reading_dims, reading_maps, readings
 from implanting.networks.resnet12 import NETWORKS, Network, build_network
+from implanting.networks.side_by_side import SideBySide
 from implanting.networks.tail import Activation, ImplantedLayer, Sizes, Tail
 
 __all__ = [
@@ -23,6 +25,7 @@ __all__ = [
     "LiteVariant",
     "ModuleNetwork",
     "Network",
+    "SideBySide",
     "Sizes",
     "Tail",
     "build_lite",
@@ -31,4 +34,7 @@ __all__ = [
     "folded",
     "packed",
     "published_lite",
+    "reading_dims",
+    "reading_maps",
+    "readings",
 ]

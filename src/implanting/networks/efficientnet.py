@@ -32,8 +32,17 @@ SHRINK = 32
 STEM, DIM = 32, 1280
 """Channels of the first convolution and of phi; neither is scaled in the Lite variants."""
 
+MIDDLE_STAGE = 5
+"""The stage whose first block gives the middle reading: the first one at the resolution of phi."""
+
+TEMPERATURE = 2.0
+"""Divides the logits of ImageNet's classifier before they are read."""
+
 WEAK = 0.1
 """Added to a channel's mean before its root is taken: a channel that is nearly silent stays so, its rounding too."""
+
+TINY = 1e-12
+"""Below which a root is not divided by."""
 
 Images = Float[Tensor, "image channel height width"]
 
@@ -138,7 +147,15 @@ class InvertedBlock(nn.Module):
         self.residual = stride == 1 and channels_in == stage.channels
 
     def forward(self, x: Images) -> Tensor:
-        output = self.project(self.depthwise(self.expand(x) if self.expand is not None else x))
+        return self.from_filtered(x, self.filtered(x))
+
+    def filtered(self, x: Images) -> Tensor:
+        """The map between the two 1x1 convolutions."""
+        return cast(Tensor, self.depthwise(self.expand(x) if self.expand is not None else x))
+
+    def from_filtered(self, x: Images, filtered: Tensor) -> Tensor:
+        """What the block gives, from the map in its middle."""
+        output = cast(Tensor, self.project(filtered))
         return x + output if self.residual else output
 
 
@@ -165,6 +182,9 @@ class EfficientNetLite(nn.Module):
                 blocks.append(InvertedBlock(channels, stage, stage.stride if number == 0 else 1))
                 channels = stage.channels
         self.blocks = nn.ModuleList(blocks)
+        self.middle = sum(stage.blocks for stage in stages[:MIDDLE_STAGE])
+        """The block whose filtered map is read: the first of its stage."""
+        self.middle_channels = stages[MIDDLE_STAGE].expansion * stages[MIDDLE_STAGE - 1].channels
         self.head = Convolution(channels, DIM)
         self.tail = Tail((ImplantedLayer(0, channels, 1, activation="relu6"),))
         for name in ("class_weights", "class_biases"):  # no part of phi, so neither of its file nor of its fingerprint
@@ -177,20 +197,58 @@ class EfficientNetLite(nn.Module):
         """The map as it was trained to be, whose mean ImageNet's classifier reads."""
         return self.head(self.before_head(x))
 
-    def logits(self, published: Float[Tensor, "image dim rows columns"]) -> Float[Tensor, "image imagenet_class"]:
-        """What ImageNet's classifier says of published maps, where its weights are there."""
+    def logits(self, mean: Float[Tensor, "image dim"]) -> Float[Tensor, "image imagenet_class"]:
+        """What ImageNet's classifier says of the means of published maps, where its weights are there."""
         if self.class_weights is None or self.class_biases is None:
             raise ConfigError(
                 "this network came without the weights of ImageNet's classifier: load the base by its name"
             )
-        return F.linear(published.mean((2, 3)), self.class_weights, self.class_biases)
+        return F.linear(mean, self.class_weights, self.class_biases)
 
     def before_head(self, x: Images) -> Tensor:
         """The map that the head reads, and the implants beside it."""
-        x = self.stem(x)
-        for block in self.blocks:
-            x = block(x)
-        return x
+        return self.middle_and_last(x)[1]
+
+    def middle_and_last(self, x: Images) -> tuple[Tensor, Tensor]:
+        """The map in the middle of the middle block, and the one that the head reads."""
+        x, middle = self.stem(x), x
+        for number, block in enumerate(self.blocks):
+            filtered = block.filtered(x)
+            middle = filtered if number == self.middle else middle
+            x = block.from_filtered(x, filtered)
+        return middle, x
+
+    @property
+    def reading_dims(self) -> tuple[int, ...]:
+        """How many numbers each reading has."""
+        classes = () if self.class_weights is None else (len(self.class_weights),)
+        return self.dim, self.dim, *classes, self.middle_channels
+
+    def readings(self, x: Images) -> list[Float[Tensor, "image _"]]:
+        """Rooted mean and maximum of the published map, the rooted probabilities of ImageNet's classes where their
+        weights are there, and the rooted maximum of the middle map.
+        """
+        middle, last = self.middle_and_last(x)
+        published = self.head(last)
+        mean = published.mean((2, 3))
+        readings = [mean * torch.rsqrt(mean + WEAK), published.amax((2, 3))]
+        if self.class_weights is not None:
+            readings.append((self.logits(mean) / TEMPERATURE).softmax(1).sqrt())
+        return [*readings, middle.amax((2, 3)).sqrt()]
+
+    def reading_maps(self, x: Images) -> list[Float[Tensor, "image _ rows columns"]]:
+        """Maps whose means over locations are the readings.
+
+        A maximum stands where it was found; the probabilities of ImageNet's classes belong to no location, so they are
+        the same at each.
+        """
+        middle, last = self.middle_and_last(x)
+        published = self.head(last)
+        maps = [rooted(published), at_its_place(published)]
+        if self.class_weights is not None:
+            whole = (self.logits(published.mean((2, 3))) / TEMPERATURE).softmax(1).sqrt()
+            maps.append(whole[:, :, None, None].expand(-1, -1, *published.shape[2:]))
+        return [*maps, at_its_place(middle) * torch.rsqrt(middle.amax((2, 3), keepdim=True).clamp_min(TINY))]
 
     def activations(
         self, x: Images
@@ -212,6 +270,14 @@ class EfficientNetLite(nn.Module):
 def rooted(maps: Images) -> Images:
     """Each channel over the root of its mean over the image, so that the mean of what is left is that root."""
     return maps * torch.rsqrt(maps.mean((2, 3), keepdim=True) + WEAK)
+
+
+def at_its_place(maps: Images) -> Images:
+    """Each channel's maximum where it is first found and zero elsewhere, times the number of locations."""
+    flat = maps.flatten(2)
+    largest = flat.max(2, keepdim=True)
+    places = torch.zeros_like(flat).scatter(2, largest.indices, largest.values * flat.shape[2])
+    return places.unflatten(2, maps.shape[2:])
 
 
 RENAMED = {

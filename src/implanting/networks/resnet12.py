@@ -1,4 +1,4 @@
-"""ResNet-12 (the variant of TADAM) and C128F: embedding networks phi as lists of blocks.
+"""ResNet-12 (the variant of TADAM), C128F and C64F: embedding networks phi as lists of blocks.
 
 The choices made, where papers and public code disagree (`docs/decisions/0002-network-details.md`):
 every block ends in a 2x2 max-pool that rounds down, so 84 px give 5x5 locations; ResNet-12's shortcut is a 1x1
@@ -9,7 +9,7 @@ A network knows nothing of classes, pooling or preprocessing. It maps normalised
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import cast
 
@@ -20,6 +20,14 @@ from torch import Tensor, nn
 from implanting.config import WIDE_CHANNELS, NetworkConfig
 from implanting.errors import ImageTooSmall
 from implanting.networks.tail import Activation, ImplantedLayer, Tail
+
+Change = Callable[[Tensor], Tensor]
+"""Made of a map before its activation, as by systems that condition a network on a task."""
+
+
+def unchanged(maps: Tensor) -> Tensor:
+    """The map itself."""
+    return maps
 
 
 def convolution(channels_in: int, channels_out: int, kernel: int) -> nn.Conv2d:
@@ -48,11 +56,14 @@ class ResidualBlock(nn.Module):
             nn.SiLU(),
         )  # modules, so that `frozen.py` can find them
 
-    def activations(self, x: Float[Tensor, "image channel height width"]) -> list[Tensor]:
-        """The activations of the three convolutions: a_1 and a_2 at the input's size, and the pooled output a_3."""
-        a1 = self.swish1(self.norm1(self.conv1(x)))
-        a2 = self.swish2(self.norm2(self.conv2(a1)))
-        a3 = self.swish3(self.norm3(self.conv3(a2)) + self.shortcut_norm(self.shortcut(x)))
+    def activations(self, x: Float[Tensor, "image channel height width"], change: Change = unchanged) -> list[Tensor]:
+        """The activations of the three convolutions: a_1 and a_2 at the input's size, and the pooled output a_3.
+
+        `change` is applied to the output of the batch norm of each 3x3 convolution.
+        """
+        a1 = self.swish1(change(self.norm1(self.conv1(x))))
+        a2 = self.swish2(change(self.norm2(self.conv2(a1))))
+        a3 = self.swish3(change(self.norm3(self.conv3(a2))) + self.shortcut_norm(self.shortcut(x)))
         return [a1, a2, F.max_pool2d(a3, 2)]
 
     def tail(self) -> Tail:
@@ -80,9 +91,9 @@ class PlainBlock(nn.Module):
         self.norm1 = nn.BatchNorm2d(channels_out)
         self.relu = nn.ReLU() if relu else None
 
-    def activations(self, x: Float[Tensor, "image channel height width"]) -> list[Tensor]:
-        """The pooled activation of the block's one convolution."""
-        a1 = self.norm1(self.conv1(x))
+    def activations(self, x: Float[Tensor, "image channel height width"], change: Change = unchanged) -> list[Tensor]:
+        """The pooled activation of the block's one convolution; `change` is applied to what batch norm gives."""
+        a1 = change(self.norm1(self.conv1(x)))
         return [F.max_pool2d(self.relu(a1) if self.relu is not None else a1, 2)]
 
     def tail(self) -> Tail:
@@ -111,6 +122,12 @@ class Network(nn.Module):
         self, x: Float[Tensor, "image channel height width"]
     ) -> Float[Tensor, "image dim out_height out_width"]:
         return self.blocks[-1](self.before_last(x))
+
+    def changed(self, x: Float[Tensor, "image channel height width"], change: Change) -> Tensor:
+        """phi with `change` applied to the output of the batch norm of every convolution but the shortcuts, in turn."""
+        for block in self.blocks:
+            x = cast(ResidualBlock | PlainBlock, block).activations(x, change)[-1]
+        return x
 
     def before_last(self, x: Float[Tensor, "image channel height width"]) -> Tensor:
         """z, the map that the last block and its implants read."""
@@ -150,7 +167,13 @@ def c128f(width: int = 64, wide: bool = False) -> Network:
     return Network([PlainBlock(*pair, relu=pair != pairs[-1]) for pair in pairs], channels[-1])
 
 
-NETWORKS = {"resnet12": resnet12, "c128f": c128f}
+def c64f(width: int = 64, wide: bool = False) -> Network:
+    """Four convolutions of width channels, each with a ReLU (Vinyals et al. 2016, Snell et al. 2017)."""
+    channels = [3, width, width, width, width + (WIDE_CHANNELS if wide else 0)]
+    return Network([PlainBlock(*pair, relu=True) for pair in pairwise(channels)], channels[-1])
+
+
+NETWORKS = {"resnet12": resnet12, "c128f": c128f, "c64f": c64f}
 
 
 def build_network(config: NetworkConfig) -> Network:

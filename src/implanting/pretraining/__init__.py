@@ -1,14 +1,14 @@
 """Stage 1: train a network on base classes with a cosine classifier, at every location or pooled.
 
-A run is saved as it goes and resumed to the same weights. What comes out is a base network; this room knows nothing of
-implants.
+A run is saved at intervals and can be resumed to the same weights. The result is a base network. This room knows
+nothing of implants.
 """
 
 from implanting.pretraining.batches import batch
 from implanting.pretraining.events import Event, Finished, Started, Stepped, Stopped
 from implanting.pretraining.optimisation import MOMENTUM
 from implanting.pretraining.preparation import Output, prepare
-from implanting.pretraining.recipes import RECIPES, RecipeName
+from implanting.pretraining.recipes import RECIPES, RecipeName, with_method
 from implanting.pretraining.resuming import FREE, check_same
 from implanting.pretraining.run import Run
 from implanting.pretraining.training import pretrain
@@ -32,4 +32,5 @@ __all__ = [
     "plot_training",
     "prepare",
     "pretrain",
+    "with_method",
 ]

@@ -34,13 +34,13 @@ def batch_indices(step: int, batch_size: int, images: int, seed: int) -> Int[Ten
 
 
 class Batch(NamedTuple):
-    """What one step sees."""
+    """The images of one step."""
 
     images: UInt8[Tensor, "image height width 3"]
     """Augmented."""
     labels: Int[Tensor, " image"]
     indices: Int[Tensor, " image"]
-    """Which of the base images they are."""
+    """Their indices among the base images."""
 
 
 def batch(image_set: ImageSet, config: AugmentConfig, batch_size: int, seed: int, step: int) -> Batch:

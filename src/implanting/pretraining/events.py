@@ -1,4 +1,4 @@
-"""What happens in a run, for whoever watches it: the display, the log and the curves drawn from that.
+"""The events of a run, which the display shows and the log stores.
 
 In a log an event is a JSON document with its name under "event".
 """
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from implanting.base import Validation
+from implanting.runtime import checked
 
 
 @dataclass(frozen=True)
@@ -18,9 +19,9 @@ class Started:
     step: int
     steps: int
     images: int
-    """How many base images there are."""
+    """The number of base images."""
     unvalidated: str | None = None
-    """Why the validation classes that were given cannot serve as such."""
+    """The reason why the given validation classes cannot be used, if there is one."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Stepped:
 
 @dataclass(frozen=True)
 class Stopped:
-    """The run was asked to stop, and is saved as it stands."""
+    """The run was asked to stop, and its current state is saved."""
 
     step: int
     seconds: float
@@ -75,8 +76,9 @@ def event_document(event: Event) -> dict[str, Any]:
 
 def event_from_document(document: Mapping[str, Any]) -> Event:
     """The inverse of `event_document`; what later versions may add is left out."""
-    kind = KINDS[document["event"]]
-    return kind(**{field.name: document[field.name] for field in dataclasses.fields(kind) if field.name in document})
+    if not isinstance(document, Mapping) or str(document.get("event")) not in KINDS:
+        raise ValueError("it names no event that this version knows")
+    return checked(document, KINDS[str(document["event"])])
 
 
 def ignore(event: Event) -> None:

@@ -1,4 +1,4 @@
-"""How stage 1 descends: the optimiser, its learning rate over time, and its state as named tensors."""
+"""The optimiser of stage 1, its learning rate over time, and its state as named tensors."""
 
 import math
 from collections.abc import Mapping
@@ -20,7 +20,8 @@ def total_steps(config: PretrainConfig, images: int) -> int:
     """The length of training in steps."""
     if config.iterations is not None:
         return config.iterations
-    return max(1, round((config.epochs or 0) * images / config.batch_size))
+    per_step = config.batch_size if config.method == "cosine" else config.episode.images
+    return max(1, round((config.epochs or 0) * images / per_step))
 
 
 def schedule(config: PretrainConfig, progress: float) -> float:
@@ -34,8 +35,9 @@ def schedule(config: PretrainConfig, progress: float) -> float:
 
 def build_optimizer(config: PretrainConfig, model: nn.Module) -> torch.optim.Optimizer:
     """SGD with Nesterov momentum, or Adam; weight decay on convolutions and class weights only."""
-    decayed = [weight for weight in model.parameters() if weight.ndim > 1]
-    free = [weight for weight in model.parameters() if weight.ndim <= 1]
+    trained = [weight for weight in model.parameters() if weight.requires_grad]
+    decayed = [weight for weight in trained if weight.ndim > 1]
+    free = [weight for weight in trained if weight.ndim <= 1]
     groups = [{"params": decayed, "weight_decay": config.weight_decay}, {"params": free, "weight_decay": 0.0}]
     if config.optimizer == "adam":
         return torch.optim.Adam(groups, lr=config.learning_rate, fused=True)
@@ -43,7 +45,7 @@ def build_optimizer(config: PretrainConfig, model: nn.Module) -> torch.optim.Opt
 
 
 PART = "optimizer"
-"""Of a file: the state of the optimiser."""
+"""The part of a file that holds the state of the optimiser."""
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

@@ -1,41 +1,52 @@
-"""What is done before a run's first step: all that can be known to be wrong is said, and step 0 is set up."""
+"""The preparation of a run: settings and data are checked, and step 0 is set up."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from implanting.base import BaseDescription, TrainingFacts, build, load_base
+from implanting.base import BaseDescription, BaseNetwork, TrainingFacts, build, load_base
+from implanting.baselines import System, build_system
 from implanting.config import PretrainConfig
 from implanting.datasets import ImageSet, check_disjoint
+from implanting.dense_classification import CosineClassifier
 from implanting.errors import ConfigError
 from implanting.images import Normalisation
+from implanting.networks import Network
+from implanting.pretraining.episodes import EpisodeSource
 from implanting.pretraining.optimisation import build_optimizer, total_steps
 from implanting.pretraining.run import Run, StageOne
 from implanting.pretraining.teacher import soft_labels
 from implanting.pretraining.validation import FewShotTest, few_shot_test, why_no_validation
-from implanting.runtime import Progress, check_destination, silent, world_size
+from implanting.runtime import Progress, check_destination, holds, is_our_picture, silent, world_size
 from implanting.version import __version__
+
+LOG, CURVES = ".jsonl", ".png"
+"""Endings of the files that are written beside a base network."""
 
 
 @dataclass(frozen=True)
 class Output:
-    """Where a run is saved, and what becomes of what is there already; a place that will not do is refused."""
+    """The file of a run, and whether an existing file is resumed or replaced; an unusable path is refused."""
 
     path: Path
     resume: bool = False
-    """Go on from what is there; start afresh where nothing is."""
+    """Continue from the existing file; start from the beginning if there is none."""
     overwrite: bool = False
-    """Replace what is there."""
+    """Replace the existing file."""
 
     def __post_init__(self) -> None:
         check_destination(self.path)
         if self.resume and self.overwrite:
             raise ConfigError("`resume` goes on with what `out` holds and `overwrite` replaces it: choose one")
-        if self.path.exists() and not (self.resume or self.overwrite):
+        if os.path.lexists(self.path) and not (self.resume or self.overwrite):
             raise ConfigError(
                 f"`out` {self.path} exists already; continue it with `resume`, replace it with `overwrite`"
             )
+        for ending, ours in (LOG, holds(b'{"event": ')), (CURVES, is_our_picture):
+            beside = self.path.with_suffix(ending)
+            check_destination(beside, "out", ending, replaces=ours, overwrite=self.overwrite)
 
 
 def prepare(
@@ -55,7 +66,10 @@ def prepare(
     network, classifier = build(config, len(images.class_names), (height, width))
     if config.shrink_size is not None:
         network.map_size(config.shrink_size, config.shrink_size)
-    model = StageOne(network, classifier).to(device)
+    if config.start is not None:
+        _start_from(load_base(config.start), config, network, classifier, images)
+    episodes = None if config.method == "cosine" else EpisodeSource(images, config)
+    model = _model(config, network, classifier, len(images.class_names), (height, width)).to(device)
     teacher = load_base(config.teacher, str(device)) if config.teacher else None
     steps = total_steps(config, len(images))
     description = BaseDescription(
@@ -74,10 +88,48 @@ def prepare(
     tested, unvalidated = _validation(config, validation, description.normalisation)
     optimizer = build_optimizer(config, model)
     soft = soft_labels(teacher, images, progress) if teacher else None
-    return Run(config, images, tested, description, model, optimizer, device, steps, soft, unvalidated)
+    return Run(
+        config, images, tested, description, model, optimizer, device, steps, soft, episodes, unvalidated=unvalidated
+    )
+
+
+def _model(
+    config: PretrainConfig,
+    network: Network,
+    classifier: CosineClassifier | None,
+    classes: int,
+    image_size: tuple[int, int],
+) -> StageOne | System:
+    if config.method == "cosine" and classifier is not None:
+        return StageOne(network, classifier)
+    return build_system(config, network, classifier, classes, image_size)
+
+
+def _start_from(
+    base: BaseNetwork, config: PretrainConfig, network: Network, classifier: CosineClassifier | None, images: ImageSet
+) -> None:
+    """Take the weights of a finished base network; its class weights too, where both learn the same classes."""
+    if not base.finished:
+        raise ConfigError(f"`start`: the training of {base.name} is not finished; finish it with `resume`")
+    known = base.classifier if base.class_names == images.class_names else None
+    if config.method == "gidaris" and known is None:
+        raise ConfigError(f"`start`: {base.name} has no class weights of the classes of {images.name}")
+    try:
+        network.load_state_dict(base.network.state_dict())
+        if classifier is not None and known is not None:
+            classifier.load_state_dict(known.state_dict())
+    except RuntimeError as error:
+        raise ConfigError(
+            f"`start`: {base.name} has another shape; give the same `network`, `width` and `pooling`"
+        ) from error
 
 
 def _check(config: PretrainConfig, base_images: ImageSet, validation: ImageSet | None) -> None:
+    if config.method == "tadam" and world_size() > 1:
+        raise ConfigError("`method` tadam trains in one process: some of its steps leave some weights alone")
+    if config.method != "cosine" and config.episode.episodes % world_size():
+        episodes = config.episode.episodes
+        raise ConfigError(f"`episodes` {episodes} cannot be shared by {world_size()} processes evenly")
     if config.batch_size % world_size():
         raise ConfigError(f"`batch_size` {config.batch_size} cannot be shared by {world_size()} processes evenly")
     side = min(base_images.images.shape[1:3])
@@ -92,7 +144,7 @@ def _check(config: PretrainConfig, base_images: ImageSet, validation: ImageSet |
 def _validation(
     config: PretrainConfig, validation: ImageSet | None, normalisation: Normalisation
 ) -> tuple[FewShotTest | None, str | None]:
-    """The test on validation classes, or why those that were given cannot serve."""
+    """The test on validation classes, or the reason why the given classes cannot be used."""
     if validation is None or not config.validation_tasks:
         return None, None
     reason = why_no_validation(validation)

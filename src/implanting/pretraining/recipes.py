@@ -4,10 +4,10 @@ Each opens with its command, its cost and the result to expect, and says which o
 are ours. `implanting info --recipes` prints them.
 """
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
-from implanting.config import AugmentConfig, DataConfig, NetworkConfig, PretrainConfig
+from implanting.config import AugmentConfig, DataConfig, EpisodeConfig, NetworkConfig, PretrainConfig, TrainingMethod
 
 
 @dataclass(frozen=True)
@@ -16,6 +16,27 @@ class Recipe:
 
     config: PretrainConfig
     about: str
+
+
+def with_method(config: PretrainConfig, method: TrainingMethod, start: str | None = None) -> PretrainConfig:
+    """A recipe changed to what another method is usually trained with; its length and augmentation stay."""
+    changes: dict[TrainingMethod, dict[str, Any]] = {
+        "cosine": {},
+        "pn": {"pooling": "gap", "optimizer": "adam", "learning_rate": 1e-3},
+        "gidaris": {"pooling": "gap", "shrink_size": None},
+        "maml": {
+            "architecture": NetworkConfig(network="c64f"),
+            "pooling": "flatten",
+            "optimizer": "adam",
+            "learning_rate": 1e-3,
+            "weight_decay": 0.0,
+            "shrink_size": None,
+            "episode": EpisodeConfig(episodes=4),
+            "validation_tasks": 100,
+        },
+        "tadam": {"pooling": "gap", "tau": 1.0},
+    }
+    return replace(config, method=method, start=start, **changes[method])
 
 
 RecipeName = Literal["cpu", "paper-miniimagenet", "paper-fc100", "demo"]
@@ -40,7 +61,7 @@ RECIPES: dict[RecipeName, Recipe] = {
         about="""implanting pretrain --data FC100 --recipe cpu --out base.safetensors
 Cost: 16 epochs of 36,000 images at width 32, the first two thirds at 24 px and the rest at 32 px: as much arithmetic as
 12 epochs at 32 px; 80 minutes on one busy core. As two processes (torchrun --nproc-per-node 2 -m implanting pretrain
-...) 42 minutes of each of two cores, which took an hour beside other work.
+...) 42 minutes of each of two cores, which took an hour on a machine that was busy with other work.
 To expect on FC100's 20 validation classes with 1 / 5 / 10 shots (2,000 tasks, intervals 0.3, one run): 36.1 / 51.5 /
 57.3 % dense, 36.8 / 52.7 / 58.9 % with --pooling gap.
 The paper's: ResNet-12 at half its width, SGD with Nesterov momentum, tau 10. All else is ours (docs/lab-log.md).""",

@@ -1,6 +1,6 @@
-"""A run of stage 1: what is trained, on what, and all that changes it, from a step to its checkpoint.
+"""A run of stage 1: the model, the images, the training step and the checkpoint.
 
-The checkpoint of an unfinished run is a base network like any other, with the optimiser's tensors beside it.
+The checkpoint of an unfinished run is a base network like any other, and also holds the tensors of the optimiser.
 """
 
 import dataclasses
@@ -14,16 +14,18 @@ from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
 from implanting.base import BaseDescription, BaseNetwork, TrainingFacts, Validation, load_weights, save_base
+from implanting.baselines import DynamicFewShot, Episodes, System, load_own
 from implanting.config import PretrainConfig
 from implanting.datasets import ImageSet
 from implanting.dense_classification import CosineClassifier, classification_loss, probabilities
 from implanting.networks import Network
 from implanting.pretraining.augment import shrink
 from implanting.pretraining.batches import batch
+from implanting.pretraining.episodes import EpisodeSource
 from implanting.pretraining.optimisation import load_optimizer, optimizer_tensors, schedule
 from implanting.pretraining.teacher import targets
 from implanting.pretraining.validation import FewShotTest
-from implanting.runtime import rank, share, world_size
+from implanting.runtime import part, prefixed, rank, share, world_size
 
 
 class StageOne(nn.Module):
@@ -41,27 +43,29 @@ class StageOne(nn.Module):
 
     @property
     def tau(self) -> float:
-        """The scale of the cosine as it stands."""
+        """The current scale of the cosine."""
         return self.classifier.tau.item()
 
 
 @dataclass
 class Run:
-    """A training run: what is trained, on what, and how far it is."""
+    """A training run: the model, the images and the progress."""
 
     config: PretrainConfig
     images: ImageSet
     validation: FewShotTest | None
     description: BaseDescription
-    """Of the base network at step 0."""
-    model: StageOne
+    """The description of the base network at step 0."""
+    model: StageOne | System
     optimizer: torch.optim.Optimizer
     device: torch.device
     steps: int
     soft: Float[Tensor, "image base_class"] | None = None
-    """What the teacher says of each image, where there is one."""
+    """The teacher's probabilities for each image, if there is a teacher."""
+    episodes: EpisodeSource | None = None
+    """The source of the episodes of each step; None if steps have batches."""
     unvalidated: str | None = None
-    """Why the validation classes that were given cannot serve as such."""
+    """The reason why the given validation classes cannot be used, if there is one."""
     step: int = 0
     seconds: float = 0.0
     loss: float | None = None
@@ -70,7 +74,7 @@ class Run:
     tau: float | None = None
     validations: list[Validation] = field(default_factory=list)
     calibration: Mapping[str, Any] | None = None
-    """How sure the finished network may be, from validation classes."""
+    """The calibration of the finished network on validation classes."""
 
     @property
     def finished(self) -> bool:
@@ -78,13 +82,17 @@ class Run:
         return self.step == self.steps
 
     def train_step(self, model: nn.Module) -> Float[Tensor, " 2"]:
-        """One step of gradient descent on the next batch; gives its loss and accuracy."""
+        """One step of gradient descent on the next batch or episodes; gives its loss and accuracy."""
+        if self.episodes is not None:
+            figures = model(self._next_episodes(self.episodes))
+            self._descend(figures[0])
+            return figures.detach()
         drawn = batch(self.images, self.config.augment, self.config.batch_size, self.config.seed, self.step)
         learned = drawn.labels
         if self.soft is not None:
             learned = targets(drawn.labels, self.soft[drawn.indices], self.config.teacher_share)
-        part = share(len(drawn.labels))
-        images, labels, learned = (values[part].to(self.device) for values in (drawn.images, drawn.labels, learned))
+        mine = share(len(drawn.labels))
+        images, labels, learned = (values[mine].to(self.device) for values in (drawn.images, drawn.labels, learned))
         half = self.device.type == "cuda" and torch.cuda.is_bf16_supported()
         with torch.autocast(self.device.type, torch.bfloat16, enabled=half):
             scores = model(self.inputs(images))
@@ -92,6 +100,29 @@ class Run:
         self._descend(loss)
         right = probabilities(scores.detach()).argmax(-1) == labels
         return torch.stack([loss.detach(), right.float().mean()])
+
+    def _next_episodes(self, source: EpisodeSource) -> Episodes:
+        """This process's share of the episodes of the step; further images are shared with their episodes."""
+        drawn = source.draw(self.step, self.steps)
+        pixels = drawn.images(self.images, self.config, self.step)
+        images, further = (self.inputs(some.to(self.device)) for some in pixels)
+        labels = self.images.labels[drawn.further].to(self.device)
+        episodes = len(drawn.classes)
+        mine = share(episodes)
+        if episodes and len(labels):
+            further, labels = (some.unflatten(0, (episodes, -1))[mine].flatten(0, 1) for some in (further, labels))
+        return Episodes(
+            images=images.reshape(*drawn.indices.shape, *images.shape[1:])[mine],
+            shot=self.config.episode.train_shot,
+            classes=drawn.classes.to(self.device)[mine],
+            further=further if len(labels) else None,
+            further_labels=labels if len(labels) else None,
+        )
+
+    @property
+    def images_per_step(self) -> int:
+        """Images that a step sees, summed over processes."""
+        return self.config.batch_size if self.episodes is None else self.config.episode.images
 
     def inputs(self, images: UInt8[Tensor, "image height width 3"]) -> Float[Tensor, "image 3 _ _"]:
         """Normalised images, shrunken in the first part of training where the configuration says so."""
@@ -104,6 +135,10 @@ class Run:
             group["lr"] = schedule(self.config, (self.step + 0.5) / self.steps)
         self.optimizer.zero_grad()
         loss.backward()
+        for group in self.optimizer.param_groups:
+            for weight in group["params"]:
+                if weight.grad is None:  # in a step that leaves it alone; fused optimisers need all gradients or none
+                    weight.grad = torch.zeros_like(weight)
         self.optimizer.step()
         self.step += 1
 
@@ -112,38 +147,40 @@ class Run:
         self.loss, self.accuracy, self.tau, self.seconds = loss, accuracy, self.model.tau, seconds
 
     def validate(self) -> Validation | None:
-        """Where a test on the validation classes is due, test the network as it stands and note the result."""
+        """If a test on the validation classes is due, test the current network and store the result."""
         if self.validation is None or not self._validation_due():
             return None
-        result = self.validation(self.model.network, self.model.tau)
+        system = None if isinstance(self.model, StageOne) else self.model
+        result = self.validation(self.model.network, self.model.tau, system)
         self.validations.append(Validation(self.step, **result.row()))
         return self.validations[-1]
 
     def _validation_due(self) -> bool:
-        """Whether this step ends training or has brought the next `validate_every` epochs; the same on all ranks."""
+        """Whether this step ends training or another `validate_every` epochs; the same on all ranks."""
         if self.finished:
             return True
-        interval = self.config.validate_every * len(self.images) / self.config.batch_size
+        interval = self.config.validate_every * len(self.images) / self.images_per_step
         return interval > 0 and self.step // interval > (self.step - 1) // interval
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is left to do: all steps are done, and it is calibrated on validation classes."""
+        """Whether all steps are done and the network is calibrated on validation classes."""
         return self.finished and (self.calibration is not None or self.validation is None)
 
     def calibrate(self) -> None:
-        """Where training has ended, let validation classes tell how sure the network may be."""
+        """After the last step, calibrate the network on the validation classes."""
         if self.finished and not self.complete and self.validation is not None:
-            self.calibration = self.validation.calibration(self.model.network, self.model.tau).document()
+            tau = 1.0 if self.classifier is None else self.model.tau  # as the base will have it
+            self.calibration = self.validation.calibration(self.model.network, tau).document()
 
     def facts(self) -> TrainingFacts:
-        """How far it is, and what it gave so far."""
+        """The progress of the run and its results so far."""
         return TrainingFacts(
             step=self.step,
             steps=self.steps,
             seconds=self.seconds,
             device=str(self.device),
-            images_per_second=self.step * self.config.batch_size / max(self.seconds, 1e-9),
+            images_per_second=self.step * self.images_per_step / max(self.seconds, 1e-9),
             processes=world_size(),
             threads=torch.get_num_threads(),
             loss=self.loss,
@@ -154,22 +191,34 @@ class Run:
         )
 
     def base(self) -> BaseNetwork:
-        """The base network as it stands."""
-        return BaseNetwork.from_training(self.model.network, self.model.classifier, self.describe())
+        """The current base network."""
+        return BaseNetwork.from_training(self.model.network, self.classifier, self.describe(), self._own())
+
+    @property
+    def classifier(self) -> CosineClassifier | None:
+        """The class weights that are learned, where such are."""
+        return self.model.classifier if isinstance(self.model, StageOne | DynamicFewShot) else None
+
+    def _own(self) -> dict[str, Tensor]:
+        """The tensors that a system learns in addition to the network."""
+        return {} if isinstance(self.model, StageOne) else dict(self.model.own.state_dict())
 
     def describe(self) -> BaseDescription:
-        """The description of the base network as it stands."""
+        """The description of the current base network."""
         return dataclasses.replace(self.description, training=self.facts())
 
     def save(self, out: Path) -> None:
         """Write the checkpoint; while training is unfinished, with what is needed to go on."""
         further = {} if self.finished else optimizer_tensors(self.optimizer)
         if rank() == 0:
-            save_base(out, self.model.network, self.model.classifier, self.describe(), further)
+            further |= prefixed("method", self._own())
+            save_base(out, self.model.network, self.classifier, self.describe(), further)
 
     def restore(self, saved: TrainingFacts, tensors: Mapping[str, Tensor], out: Path) -> None:
-        """Go to where a checkpoint stands; the inverse of `save`."""
-        load_weights(self.model.network, self.model.classifier, tensors, out)
+        """Continue from a checkpoint; the inverse of `save`."""
+        load_weights(self.model.network, self.classifier, tensors, out)
+        if not isinstance(self.model, StageOne):
+            load_own(self.model, part("method", tensors), str(out))
         if not saved.finished:
             load_optimizer(self.optimizer, tensors)
         self.step, self.seconds = saved.step, saved.seconds

@@ -1,4 +1,4 @@
-"""What a teacher says of the base images: a finished base network's answers, to be learned beside the labels.
+"""A teacher's answers for the base images: the probabilities of a finished base network, learned with the labels.
 
 A network that learns from another one's probabilities, and not from the labels alone, learns which classes resemble
 each other, and its features carry further to novel classes (self-distillation). The teacher answers once, for each

@@ -23,7 +23,7 @@ from implanting.errors import ConfigError
 from implanting.pretraining.events import Finished, Observer, Started, Stepped, Stopped, ignore
 from implanting.pretraining.preparation import Output, prepare
 from implanting.pretraining.resuming import resume as resume_run
-from implanting.pretraining.run import Run, StageOne
+from implanting.pretraining.run import Run
 from implanting.runtime import Progress, choose_device, process_group, rank, restarted, silent, synchronise, world_size
 
 
@@ -42,7 +42,7 @@ def pretrain(
 ) -> BaseNetwork:
     """Train on base classes, save to `out`, and give the base network. Where `out` is None, nothing is saved.
 
-    Where `stop` turns true, the run is saved as it stands and given back unfinished: `resume` goes on from there. An
+    If `stop` returns True, the run is saved and returned unfinished: `resume` continues it. An
     `Output` in the place of a path says itself whether to resume or to overwrite.
     """
     if isinstance(out, str | Path):
@@ -60,7 +60,7 @@ def pretrain(
 
 
 def train(run: Run, out: Path | None, observe: Observer, stop: Callable[[], bool]) -> None:
-    """Step until all steps are done or a stop is asked for; report, validate and save on the way."""
+    """Step until all steps are done or a stop is requested; report, validate and save on the way."""
     observe(Started(run.step, run.steps, len(run.images), run.unvalidated))
     model = _parallel(run.model, run.device).train()
     meter = Meter(run)
@@ -84,7 +84,7 @@ def train(run: Run, out: Path | None, observe: Observer, stop: Callable[[], bool
     observe(Finished(run.step, run.seconds) if run.finished else Stopped(run.step, run.seconds))
 
 
-def _parallel(model: StageOne, device: torch.device) -> nn.Module:
+def _parallel(model: nn.Module, device: torch.device) -> nn.Module:
     """The model as all processes train it together; batch norm is synchronised on GPUs, where PyTorch can."""
     if world_size() == 1:
         return model
@@ -96,7 +96,7 @@ def _parallel(model: StageOne, device: torch.device) -> nn.Module:
 
 
 class Meter:
-    """Averages the figures of a few steps, and tells speed and time left."""
+    """Averages the figures of a few steps, and estimates speed and remaining time."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -118,7 +118,7 @@ class Meter:
                 f"the loss is {loss} at step {run.step}: lower `learning_rate`, and start with `overwrite`"
             )
         run.note(loss, accuracy, self.before + now - self.began)
-        images, batch_size = len(run.images), run.config.batch_size
+        images, batch_size = len(run.images), run.images_per_step
         speed = len(self.window) * batch_size / (now - self.last)
         self.window, self.last = [], now
         return Stepped(

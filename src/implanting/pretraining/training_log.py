@@ -4,13 +4,15 @@ import json
 from pathlib import Path
 
 from implanting.base import Validation
+from implanting.errors import DataError
 from implanting.pretraining.events import Event, Started, Stepped, event_document, event_from_document
+from implanting.runtime import append_to, open_file, parse_json, write_atomically, write_figure
 
 
 class TrainingLog:
     """Appends a run's events to a file, a JSON document a line.
 
-    A resumed run takes up the log where its checkpoint stands: what the killed run logged after that is dropped. A run
+    A resumed run continues the log from its checkpoint: later events of the killed run are dropped. A run
     that is refused before it starts leaves no log.
     """
 
@@ -22,9 +24,8 @@ class TrainingLog:
         if isinstance(event, Started):
             before = read_log(self.path) if event.step and self.path.exists() else []
             kept = [earlier for earlier in before if earlier.step <= event.step]
-            self.path.write_text("".join(map(_line, kept)))
-        with self.path.open("a") as file:
-            file.write(_line(event))
+            write_atomically(self.path, "".join(map(_line, kept)).encode())
+        append_to(self.path, _line(event).encode())
 
 
 def _line(event: Event) -> str:
@@ -33,9 +34,17 @@ def _line(event: Event) -> str:
 
 def read_log(path: Path) -> list[Event]:
     """The events of a log; a last line that a kill cut short is passed over."""
-    lines = path.read_text().splitlines()
-    complete = [line for line in lines if line.endswith("}")]
-    return [event_from_document(json.loads(line)) for line in complete]
+    with open_file(path) as file:
+        lines = file.read().split(b"\n")
+    events = []
+    for number, line in enumerate(lines[:-1], start=1):  # a whole line ends in a line end, so that nothing comes after
+        try:
+            events.append(event_from_document(parse_json(line)))
+        except ValueError as fault:
+            raise DataError(
+                f"{path} is damaged: line {number} is no event of a training ({fault}); move it away to go on without"
+            ) from fault
+    return events
 
 
 def plot_training(log: Path, picture: Path) -> None:
@@ -67,4 +76,4 @@ def plot_training(log: Path, picture: Path) -> None:
         )
     accuracies.set(title="accuracy", xlabel="step", ylabel="%", ylim=(0, 100))
     accuracies.legend(loc="lower right", fontsize="small")
-    figure.savefig(picture, dpi=120)
+    write_figure(figure, picture, 120)

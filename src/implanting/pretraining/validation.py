@@ -1,4 +1,4 @@
-"""What a network is worth on validation classes: few-shot accuracy while it is trained, and how sure it may be after.
+"""Tests on validation classes: few-shot accuracy during training, and calibration at the end.
 
 Validation classes never steer training. The calibration that they give serves tasks with too few supports to tell.
 """
@@ -10,11 +10,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from implanting.base import embed
+from implanting.baselines import System, system_method
 from implanting.config import InferenceConfig, Pooling, PretrainConfig, TaskConfig
 from implanting.datasets import ImageSet
 from implanting.dense_classification import PrototypeClassifier, probabilities, prototype_classifier
 from implanting.fewshot import (
     Calibration,
+    Method,
     PrototypeMethod,
     Result,
     Tasks,
@@ -36,7 +38,7 @@ CALIBRATING_TASKS = 200
 
 @dataclass(frozen=True)
 class FewShotTest:
-    """Tasks of validation classes, drawn once, on which a network is tested as it stands."""
+    """Tasks of validation classes, drawn once, on which the current network is tested."""
 
     images: ImageSet
     tasks: Tasks
@@ -45,19 +47,30 @@ class FewShotTest:
     normalisation: Normalisation
 
     def phi(self, network: Network) -> Float[Tensor, "image location dim"]:
-        """What the network makes of the images in evaluation mode."""
+        """phi of the images, with the network in evaluation mode."""
+        training = network.training
         network.eval()
         phi = embed(network, self.normalisation, self.images.images)
-        network.train()
+        network.train(training)
         return phi
 
-    def __call__(self, network: Network, tau: float) -> Result:
-        """The accuracy of a network at a tau."""
-        method = PrototypeMethod(self.phi(network), prototype_classifier(self.pooling, tau, InferenceConfig()))
-        return evaluate_tasks(method, self.tasks, self.config, len(self.images.class_names))
+    def __call__(self, network: Network, tau: float, system: System | None = None) -> Result:
+        """The accuracy of a network by prototypes at a tau, or as the system around it answers."""
+        method: Method
+        if system is None:
+            classify = prototype_classifier(self.pooling, tau, InferenceConfig())
+            method = PrototypeMethod(self.phi(network), classify)
+        else:
+            system.eval()
+            pixels, normalisation = self.images.images, self.normalisation
+            method = system_method(system, pixels, normalisation, lambda: self.phi(network), self.pooling)
+        result = evaluate_tasks(method, self.tasks, self.config, len(self.images.class_names))
+        if system is not None:
+            system.train()
+        return result
 
     def calibration(self, network: Network, tau: float) -> Calibration:
-        """How sure prototypes of one image per class may be."""
+        """The calibration of prototypes of one image per class."""
         classify = prototype_classifier(self.pooling, tau, InferenceConfig())
         return one_shot_calibration(self.phi(network).cpu(), self.images, classify)
 
@@ -75,7 +88,7 @@ def few_shot_test(config: PretrainConfig, validation: ImageSet, normalisation: N
 
 
 def why_no_validation(validation: ImageSet) -> str | None:
-    """What keeps these classes from serving as few-shot validation, if anything does."""
+    """The reason why these classes cannot be used for few-shot validation, if there is one."""
     if len(validation.class_names) < 2:
         return f"{validation.name} has one class; tasks need two or more"
     if (smallest := validation.smallest_class) <= SHOT:

@@ -1,7 +1,8 @@
 """How well images were classified: counts with intervals, what is confused with what, and one HTML file to look at."""
 
 from implanting.report.contents import ScoreReport, Shown
-from implanting.report.page import write_report
+from implanting.report.page import is_report, write_report
+from implanting.report.reliability import Bin, bins_of
 from implanting.report.scores import NONE, Score, telling
 
-__all__ = ["NONE", "Score", "ScoreReport", "Shown", "telling", "write_report"]
+__all__ = ["NONE", "Bin", "Score", "ScoreReport", "Shown", "bins_of", "is_report", "telling", "write_report"]

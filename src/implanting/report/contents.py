@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from implanting.heatmap import Explanation
+from implanting.report.reliability import Bin
 from implanting.report.scores import Score
 
 
@@ -26,7 +27,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class ScoreReport:
-    """All that the report shows."""
+    """Everything that the report shows."""
 
     title: str
     score: Score
@@ -36,6 +37,10 @@ class ScoreReport:
     code_version: str
     unknown: str = "none of these"
     """What class number -1 is called."""
+    reliability: Sequence[Bin] = ()
+    """The calibration curve."""
+    remarks: Sequence[str] = ()
+    """What makes the accuracy say less than it seems to."""
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -5,9 +5,10 @@ import io
 from collections.abc import Iterable
 from html import escape
 
+import numpy as np
 from PIL import Image
 
-from implanting.heatmap import SCALE_LABELS, Explanation, Pixels, fit, percent, scale_colours
+from implanting.heatmap import SCALE_LABELS, Explanation, Limits, Pixels, fit, overlay, percent, scale_colours
 from implanting.report.contents import Shown
 
 THUMBNAIL = 176
@@ -31,6 +32,9 @@ def _card(shown: Shown) -> str:
     pictures = [figure(fit(explanation.image, THUMBNAIL), shown.truth, "true class")]
     maps = zip(explanation.overlays(THUMBNAIL), explanation.classes, explanation.probabilities, strict=True)
     pictures += [figure(picture, str(label), percent(float(probability))) for picture, label, probability in maps]
+    if len(explanation.classes) == 2:
+        first, second = map(str, explanation.classes)
+        pictures.append(figure(_difference(explanation), "difference", f"{first} less {second}"))
     answer = "" if shown.answer in explanation.classes else f"<br>answer: {escape(shown.answer)}"
     return (
         f"<article><div class=pictures>{''.join(pictures)}</div>{scale(explanation)}"
@@ -38,8 +42,16 @@ def _card(shown: Shown) -> str:
     )
 
 
+def _difference(explanation: Explanation) -> Pixels:
+    """The first map less the second: red where the image looks more like the first class, blue where the second."""
+    scores = explanation.map[0] - explanation.map[1]
+    side, largest = max(explanation.image.shape[:2]), max(float(np.abs(scores).max()), 1e-6)
+    box = explanation.box and explanation.box.scaled(THUMBNAIL / side)
+    return overlay(fit(explanation.image, THUMBNAIL), scores, Limits(-largest, largest), box)
+
+
 def figure(picture: Pixels, name: str, remark: str) -> str:
-    """A picture within the page, and what stands under it."""
+    """A picture within the page, and the text under it."""
     name, remark = escape(name), escape(remark)
     file = io.BytesIO()
     Image.fromarray(picture).save(file, "JPEG", quality=JPEG_QUALITY)
@@ -52,7 +64,7 @@ def figure(picture: Pixels, name: str, remark: str) -> str:
 
 
 def scale(explanation: Explanation) -> str:
-    """What the colours of a card stand for."""
+    """The meaning of a card's colours."""
     limits = explanation.limits
     colours = ",".join(f"rgb({red} {green} {blue})" for red, green, blue in scale_colours(SCALE_STEPS))
     return (

@@ -4,25 +4,32 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
-from implanting.errors import ConfigError
 from implanting.fewshot import Share
 from implanting.report.contents import ScoreReport
 from implanting.report.gallery import gallery
+from implanting.report.reliability import curve, note
 from implanting.report.tables import confusion, per_class_table, settings_table
+from implanting.runtime import holds, write_atomically
 
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
-"""What a browser may load: pictures and style of this very file, no script, nothing from outside."""
+"""A browser may load pictures and style of this very file, no script, and nothing from outside."""
+
+DIFFERENCE = (
+    "and their difference, which shows what tells the two apart: red speaks for the first, blue for the second."
+)
+
+MARK = '<meta name="generator" content="implanting">'
+"""By this a report is known that may be replaced by another."""
+
+is_report = holds(MARK.encode())
+"""Whether a file is such a report."""
 
 PER_CLASS_NOTE = "Right answers among the images of each class, with Wilson's 95 % interval; few images, wide interval."
 
 
 def write_report(report: ScoreReport, path: Path) -> None:
     """Write the report; a file that is there stays until the new one is complete."""
-    page = render(report)
-    try:
-        path.write_text(page, encoding="utf-8", errors="replace")  # names of files may hold what is no text
-    except OSError as fault:
-        raise ConfigError(f"{path} cannot be written ({fault.strerror}): choose another place") from fault
+    write_atomically(path, render(report).encode("utf-8", errors="replace"))  # names of files may hold what is no text
 
 
 def render(report: ScoreReport) -> str:
@@ -31,26 +38,36 @@ def render(report: ScoreReport) -> str:
     parts = [
         f"<h1>{escape(report.title)}</h1>",
         summary(report.score.accuracy),
+        *(f"<p class=warning>{escape(remark)}</p>" for remark in report.remarks),
+        _section("Answers by class", *confusion(report)),
+        _section("Classes", PER_CLASS_NOTE, per_class_table(report)),
+        _reliability(report),
         _section(
-            "Wrong answers", "The surest first. Maps: the likeliest class, then the true one.", gallery(report.wrong)
+            "Wrong answers",
+            f"The surest come first. Maps: the likeliest class, the true one, {DIFFERENCE}",
+            gallery(report.wrong),
         ),
         _section(
             "Right answers",
-            "The surest of each class in turn. Maps: the answer, then the second likeliest class.",
+            f"The surest of each class in turn. Maps: the answer, the second likeliest class, {DIFFERENCE}",
             gallery(report.right),
         ),
-        _section("Classes", PER_CLASS_NOTE, per_class_table(report)),
-        _section("What is taken for what", *confusion(report)),
         _section("Settings", "", settings_table(report)),
     ]
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f"{MARK}"
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
         f"<title>{escape(report.title)}</title><style>{style}</style></head>\n<body><main>\n"
         + "\n".join(filter(None, parts))
         + "\n</main></body></html>\n"
     )
+
+
+def _reliability(report: ScoreReport) -> str:
+    bins = list(report.reliability)
+    return _section("Calibration", note(bins), curve(bins)) if bins else ""
 
 
 def _section(heading: str, note: str, content: str) -> str:

@@ -89,6 +89,6 @@ def wide(content: str) -> str:
 
 
 def settings_table(report: ScoreReport) -> str:
-    """What was run, to run it again."""
+    """The settings, so that it can be run again."""
     settings = {**report.settings, "code version": report.code_version}
     return table(["setting", "value"], [[escape(str(key)), escape(str(value))] for key, value in settings.items()])

@@ -11,13 +11,14 @@ from implanting.reproduce.experiment import MARK, Experiment, Material, held_out
 from implanting.reproduce.figure3 import TASKS, Example, Figure3, Sight, figure3
 from implanting.reproduce.figure3_drawing import write_figure3
 from implanting.reproduce.kept_results import KeptResults
-from implanting.reproduce.paper import TABLES
+from implanting.reproduce.paper import ABLATION, TABLES
 from implanting.reproduce.running import Trials, run_tests
 from implanting.reproduce.settings import RESNET_DC, RESNET_GAP, Setting, Stage1
 from implanting.reproduce.tables import DataName, Table
 from implanting.reproduce.writing import CLAIM_COLUMNS, claim_rows, json_claims, markdown, result_rows, table_rows
 
 __all__ = [
+    "ABLATION",
     "CLAIM_COLUMNS",
     "HOLD_OUT",
     "MARK",

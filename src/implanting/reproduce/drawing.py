@@ -7,6 +7,7 @@ from pathlib import Path
 from implanting.fewshot import Result
 from implanting.reproduce.settings import Setting
 from implanting.reproduce.tables import Cell, Table
+from implanting.runtime import write_figure
 
 OURS, PAPER = "tab:blue", "black"
 
@@ -27,7 +28,7 @@ def draw_table(table: Table, results: Mapping[Setting, Result], title: str, pict
     handles, labels = panels[-1].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower right", ncols=2, fontsize="small", frameon=False)
     figure.suptitle(title, x=0.01, ha="left", fontsize="medium", wrap=True)
-    figure.savefig(picture, dpi=120)
+    write_figure(figure, picture, 120)
 
 
 def draw_column(panel, cells: list[Cell], results: Mapping[Setting, Result]) -> None:  # type: ignore[no-untyped-def] # matplotlib's Axes, which is slow to import

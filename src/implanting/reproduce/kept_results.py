@@ -10,6 +10,7 @@ import hashlib
 import io
 import json
 import zipfile
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from implanting.config import TaskConfig, config_from_dict
+from implanting.errors import ConfigError
 from implanting.fewshot import Result
-from implanting.runtime import from_rank_zero, rank, write_atomically
+from implanting.runtime import checked, from_rank_zero, open_file, parse_json, rank, write_atomically
 
 PACKAGE = Path(__file__).parents[1]
 """The folder with all our source files."""
@@ -60,12 +62,35 @@ class KeptResults:
         write_atomically(file, content.getvalue())
 
 
+@dataclass(frozen=True)
+class Described:
+    """What the file of a result says beside its numbers."""
+
+    method: str
+    images: str
+    config: dict[str, Any]
+
+
 def _read_result(file: Path) -> Result | None:
     """The result in a file; None if it is damaged, so that it is computed again."""
     try:
-        with np.load(io.BytesIO(file.read_bytes()), allow_pickle=False) as content:
-            described = json.loads(str(content["described"]))
-            config = config_from_dict(TaskConfig, described.pop("config"))
-            return Result(config=config, per_task=content["per_task"], confusion=content["confusion"], **described)
-    except (ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
+        with open_file(file) as opened, zipfile.ZipFile(opened) as archive:
+            sizes = [member.file_size for member in archive.infolist()]
+            if sum(sizes) > file.stat().st_size:  # what is written here is not compressed
+                return None
+        with open_file(file) as opened, np.load(opened, allow_pickle=False) as content:
+            described = checked(parse_json(str(content["described"])), Described)
+            per_task, confusion = content["per_task"], content["confusion"]
+        config = config_from_dict(TaskConfig, described.config)
+        _check(per_task, confusion, config)
+        return Result(described.method, config, described.images, per_task, confusion)
+    except (ValueError, KeyError, TypeError, EOFError, OSError, zipfile.BadZipFile, ConfigError):
         return None
+
+
+def _check(per_task: np.ndarray, confusion: np.ndarray, config: TaskConfig) -> None:
+    """Raise unless these are the accuracies of so many tasks and counts of answers."""
+    if per_task.shape != (config.tasks,) or per_task.dtype.kind != "f" or not ((per_task >= 0) & (per_task <= 1)).all():
+        raise ValueError("no accuracies")
+    if confusion.ndim != 2 or confusion.dtype.kind not in "iu" or (confusion < 0).any():
+        raise ValueError("no counts")

@@ -10,7 +10,7 @@ from implanting.config import TaskConfig
 from implanting.evaluation import TaskImages, Trial, compare
 from implanting.fewshot import Result
 from implanting.reproduce.kept_results import KeptResults
-from implanting.reproduce.paper import IMPLANT_TASKS
+from implanting.reproduce.paper import IMPLANT_TASKS, SYSTEM_TASKS
 from implanting.reproduce.settings import Setting
 from implanting.runtime import Progress, silent
 
@@ -24,8 +24,10 @@ class Trials:
     """The settings of the tasks, except the number of shots, which is the cell's."""
 
     def trial_of(self, setting: Setting) -> Trial:
-        """A cell's approach and tasks; with implants at most as many tasks as in the paper."""
-        tasks = min(self.config.tasks, IMPLANT_TASKS) if setting.implants else self.config.tasks
+        """A cell's approach and tasks; with implants at most as many tasks as in the paper, fewer for slow methods."""
+        tasks = min(self.config.tasks, IMPLANT_TASKS) if setting.approach.implants else self.config.tasks
+        if setting.stage1.method in ("maml", "tadam") or setting.rival == "last-block":
+            tasks = min(tasks, SYSTEM_TASKS)
         return Trial(setting.approach, dataclasses.replace(self.config, shot=setting.shot, tasks=tasks))
 
     def draw(self, settings: Sequence[Setting]) -> None:

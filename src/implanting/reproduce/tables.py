@@ -40,6 +40,8 @@ class Row:
     title: str
     cells: Mapping[str, Cell]
     source: Literal["paper", "literature", "ours"] = "paper"
+    system: Stage1 | None = None
+    """The network to train if this row from the literature is run by us."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +54,18 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
     note: str = ""
+    called: str | None = None
+    """The name of a table that is not one of the paper's."""
 
     @property
     def name(self) -> str:
         """The name on the command line."""
-        return f"table{self.number}"
+        return self.called or f"table{self.number}"
+
+    @property
+    def heading(self) -> str:
+        """The title with its number, if it is one of the paper's tables."""
+        return f"Table {self.number}: {self.title}" if self.called is None else self.title
 
     def cells(self) -> Iterator[Cell]:
         """All cells, row by row."""
@@ -67,6 +76,8 @@ class Table:
         found: dict[Stage1, dict[Setting, None]] = {}
         for cell in self.cells():
             if cell.setting is not None:
+                if (start := cell.setting.stage1.start) is not None:
+                    found.setdefault(start, {})  # trained before what starts from it
                 found.setdefault(cell.setting.stage1, {})[cell.setting] = None
         return {stage1: list(settings) for stage1, settings in found.items()}
 
@@ -90,6 +101,12 @@ class Table:
         ]
         return dataclasses.replace(self, columns=columns, rows=tuple(row for row in rows if row.cells))
 
+    def with_systems(self) -> "Table":
+        """With our own runs of the systems that are quoted from the literature, beside their reported figures."""
+        if not any(row.system for row in self.rows):
+            raise ConfigError(f"{self.name} quotes no system of the literature: leave out `systems`")
+        return dataclasses.replace(self, rows=tuple(_run_by_us(row) for row in self.rows))
+
     def with_ours(self, adapt: ImplantConfig) -> "Table":
         """The table with a row of ours below the paper's implants, if these settings differ from the paper's."""
         paper = paper_implants()
@@ -111,6 +128,16 @@ class Table:
         ]
         ours = Row(f"{below.title}, {', '.join(changed)}", cells, "ours")
         return dataclasses.replace(self, rows=(*self.rows[: places[0] + 1], ours, *self.rows[places[0] + 1 :]))
+
+
+def _run_by_us(row: Row) -> Row:
+    if row.system is None:
+        return row
+    cells = {
+        column: Cell(Setting(row.system, int(column.removesuffix("-shot")), "gap", "gap"), cell.figure)
+        for column, cell in row.cells.items()
+    }
+    return dataclasses.replace(row, cells=cells)
 
 
 def implants_of(row: Row) -> ImplantConfig | None:

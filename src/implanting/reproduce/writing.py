@@ -12,6 +12,8 @@ CLAIM_COLUMNS = ("claim", "paired difference", "paper", "verdict")
 
 
 def _row_title(row: Row) -> str:
+    if row.source == "literature" and any(cell.setting is not None for cell in row.cells.values()):
+        return f"{row.title}, run by us beside what was reported"
     return {"paper": row.title, "literature": f"{row.title}, as reported", "ours": f"ours: {row.title}"}[row.source]
 
 
@@ -63,8 +65,8 @@ def markdown(
     """The whole report as Markdown."""
     cells = _markdown_table(["", *table.columns], table_rows(table, results, mark, "<br>"))
     claims = _markdown_table(CLAIM_COLUMNS, claim_rows(decisions, mark))
-    parts = [f"# Table {table.number}: {table.title}\n", cells, "".join(f"- {note}\n" for note in notes)]
-    return "\n".join([*parts, "## Claims\n", claims, f"![Table {table.number}]({table.name}.png)\n"])
+    parts = [f"# {table.heading}\n", cells, "".join(f"- {note}\n" for note in notes)]
+    return "\n".join([*parts, "## Claims\n", claims, f"![{table.heading}]({table.name}.png)\n"])
 
 
 def result_rows(table: Table, results: Mapping[Setting, Result]) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ Nothing in this room knows of images, networks or tasks.
 from implanting.runtime.arrays import (
     Shape,
     allocate,
+    alone_in,
     common_arrays,
     falls_to_this_process,
     kept_arrays,
@@ -14,14 +15,14 @@ from implanting.runtime.arrays import (
 )
 from implanting.runtime.checkpoint import (
     FORMAT,
-    check_destination,
     kind_of,
     part,
     prefixed,
     read_checkpoint,
-    write_atomically,
     write_checkpoint,
 )
+from implanting.runtime.descent import AdamW
+from implanting.runtime.documents import checked, parse_json
 from implanting.runtime.machine import check_cores, check_memory, free_memory
 from implanting.runtime.processes import from_rank_zero, group, process_group, share, synchronise, total, wait_for_all
 from implanting.runtime.reading import open_file
@@ -39,34 +40,53 @@ from implanting.runtime.work import (
     silent,
     world_size,
 )
+from implanting.runtime.writing import (
+    append_to,
+    check_destination,
+    figure_bytes,
+    holds,
+    is_our_picture,
+    replacing,
+    write_atomically,
+    write_figure,
+)
 
 __all__ = [
     "FORMAT",
+    "AdamW",
     "Progress",
     "Shape",
     "Stream",
     "allocate",
+    "alone_in",
+    "append_to",
     "check_cores",
     "check_destination",
     "check_memory",
+    "checked",
     "choose_device",
     "common_arrays",
     "falls_to_this_process",
+    "figure_bytes",
     "free_memory",
     "from_rank_zero",
     "generator_of",
     "group",
+    "holds",
     "in_threads",
+    "is_our_picture",
     "kept_arrays",
     "kind_of",
     "on_one_machine",
     "open_file",
     "open_files",
+    "parse_json",
     "part",
     "prefixed",
     "process_group",
     "rank",
     "read_checkpoint",
+    "replacing",
     "restarted",
     "seed_from",
     "set_threads",
@@ -79,4 +99,5 @@ __all__ = [
     "world_size",
     "write_atomically",
     "write_checkpoint",
+    "write_figure",
 ]

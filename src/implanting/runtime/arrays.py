@@ -4,11 +4,14 @@ Processes of one machine see the same files: each fills its part of the arrays, 
 """
 
 import errno
+import fcntl
+import io
+import math
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Literal
 
@@ -17,8 +20,13 @@ import numpy as np
 from implanting.config import MEMORY_BUDGET
 from implanting.errors import DataError
 from implanting.runtime.processes import from_rank_zero, group, wait_for_all
+from implanting.runtime.reading import open_file
+from implanting.runtime.writing import open_new
 
 Shape = tuple[int, ...]
+
+KEY = ".implanting"
+"""The file of a folder of ours that is locked while arrays are written there."""
 
 TURN = 32
 """Rows that one process of a machine fills before the next one's turn comes."""
@@ -46,7 +54,7 @@ def common_arrays(shapes: Sequence[Shape], dtype: np.dtype) -> list[np.ndarray]:
     folder = Path(from_rank_zero(tempfile.mkdtemp(prefix="implanting-") if first else ""))
     try:
         _create_for_all(folder, shapes, dtype, "set TMPDIR to a larger disk")
-        arrays = open_files(folder, len(shapes), "r+")
+        arrays = open_files(folder, shapes, dtype, "r+")
         wait_for_all()
     finally:
         if first:
@@ -63,7 +71,7 @@ def kept_arrays(folder: Path, shapes: Sequence[Shape], dtype: np.dtype, remedy: 
     first = group()[0] == 0
     try:
         _create_for_all(folder, shapes, dtype, remedy)
-        yield open_files(folder, len(shapes), "r+") if first or on_one_machine() else []
+        yield open_files(folder, shapes, dtype, "r+") if first or on_one_machine() else []
         wait_for_all()
     except BaseException:  # Ctrl-C too: half-filled files are worth nothing
         if first:
@@ -85,27 +93,99 @@ def _create_for_all(folder: Path, shapes: Sequence[Shape], dtype: np.dtype, reme
 
 def _create_files(folder: Path, shapes: Sequence[Shape], dtype: np.dtype, remedy: str) -> None:
     """Files of the full size, so that a full disk is found before anything is computed."""
-    if folder.exists() and not folder.is_dir():
-        raise DataError(f"{folder} is a file; a folder is needed to keep activations in: name another")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError(f"the folder {folder} cannot be made ({error.strerror}): name another") from error
+    _make_folder(folder)
     try:
         for number, shape in enumerate(shapes):
-            file = file_of(folder, number)
-            np.lib.format.open_memmap(file, mode="w+", dtype=dtype, shape=shape)
-            with file.open("r+b") as opened:
-                _reserve(opened, file.stat().st_size)
+            _create_file(file_of(folder, number), shape, dtype)
     except OSError as error:
         _remove_files(folder, len(shapes))
         needed = size_in_words(sum(int(np.prod(shape)) for shape in shapes) * dtype.itemsize)
         raise DataError(f"{folder} has no room for {needed} ({error.strerror}): free space, or {remedy}") from error
 
 
-def open_files(folder: Path, arrays: int, mode: Literal["r+", "c"]) -> list[np.ndarray]:
-    """The arrays of a folder, memory-mapped."""
-    return [np.load(file_of(folder, number), mmap_mode=mode) for number in range(arrays)]
+def _make_folder(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise DataError(f"{folder} is a file; a folder is needed to keep activations in: name another")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"the folder {folder} cannot be made ({error.strerror}): name another") from error
+
+
+def _create_file(file: Path, shape: Shape, dtype: np.dtype) -> None:
+    """A new .npy file of the full size; what stands in its place, perhaps a link, is removed and never written to."""
+    file.unlink(missing_ok=True)
+    with open_new(file) as opened:
+        opened.write(_header_of(shape, dtype))
+        opened.flush()
+        _reserve(opened, _size_of(shape, dtype))
+
+
+def _header_of(shape: Shape, dtype: np.dtype) -> bytes:
+    """What a .npy file of such an array begins with."""
+    file, facts = io.BytesIO(), {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, facts)
+    return file.getvalue()
+
+
+def _size_of(shape: Shape, dtype: np.dtype) -> int:
+    return len(_header_of(shape, dtype)) + math.prod(shape) * dtype.itemsize
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """The block is run by one process at a time that names this folder; others wait for it, or for its end.
+
+    Of processes that have joined, the first waits for all of them. The folder is made where it is missing; one that
+    holds arrays of others is refused.
+    """
+    with ExitStack() as held:
+        fault = None
+        if group()[0] == 0:
+            try:
+                held.enter_context(_locked(folder))
+            except DataError as error:
+                fault = error
+        if (fault := from_rank_zero(fault)) is not None:
+            raise fault
+        yield
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    _make_folder(folder)
+    key = folder / KEY
+    if not key.exists() and any(folder.glob("map-*.npy")):
+        raise DataError(f"the folder {folder} holds arrays that were not written here: name another, or remove them")
+    try:
+        descriptor = os.open(key, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+    except OSError as error:
+        raise DataError(f"the folder {folder} cannot be written to ({error.strerror}): name another") from error
+    try:
+        with suppress(OSError):  # a file system that has no locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def open_files(folder: Path, shapes: Sequence[Shape], dtype: np.dtype, mode: Literal["r+", "c"]) -> list[np.ndarray]:
+    """The arrays of a folder, memory-mapped; a `ValueError` where a file is not of the array that is expected there.
+
+    What a file says of itself is compared with what it must say and never interpreted.
+    """
+    return [_open_array(file_of(folder, number), shape, dtype, mode) for number, shape in enumerate(shapes)]
+
+
+def _open_array(file: Path, shape: Shape, dtype: np.dtype, mode: Literal["r+", "c"]) -> np.ndarray:
+    header = _header_of(shape, dtype)
+    with open_file(file) as opened:
+        found, size = opened.read(len(header)), os.fstat(opened.fileno()).st_size
+    if found != header or size != _size_of(shape, dtype):
+        raise ValueError(f"{file.name} has {size} bytes and is not the array {dtype} {list(shape)} that is needed")
+    if not math.prod(shape):
+        return np.empty(shape, dtype)
+    return np.memmap(file, dtype, mode, len(header), shape)
 
 
 def _remove_files(folder: Path, arrays: int) -> None:

@@ -1,20 +1,21 @@
 """One self-describing file: safetensors with a JSON document in its header.
 
-Loading needs no flags and cannot run code. Writing is atomic: a reader sees the old file or the new one, and an
-interrupted write leaves the old file as it was.
+Loading needs no flags and cannot run code.
 """
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from implanting.errors import CheckpointError, ConfigError
+from implanting.errors import CheckpointError
+from implanting.runtime.documents import parse_json
+from implanting.runtime.writing import write_atomically
 
 FORMAT = 1
 """The newest format this code reads and the one it writes."""
@@ -30,18 +31,6 @@ def write_checkpoint(path: Path, kind: str, document: Mapping[str, Any], tensors
     write_atomically(path, save(plain, metadata={KEY: text}))
 
 
-def check_destination(path: Path, setting: str = "out", suffix: str = ".safetensors") -> None:
-    """Refuse, before anything slow is done, a place where no such file can be written; `setting` names it."""
-    if path.suffix != suffix:
-        raise ConfigError(f"`{setting}` {path}: the name of such a file ends in {suffix}")
-    if not path.parent.is_dir():
-        raise ConfigError(f"`{setting}` {path}: there is no folder {path.parent}; create it first")
-    if path.is_dir() or not os.access(path.parent, os.W_OK):
-        raise ConfigError(
-            f"`{setting}` {path} cannot be written: it is a folder, or its folder is read-only; choose another"
-        )
-
-
 def prefixed(name: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors as one part of a file."""
     return {f"{name}.{key}": value for key, value in tensors.items()}
@@ -50,23 +39,6 @@ def prefixed(name: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def part(name: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The inverse of `prefixed`: other parts are left out."""
     return {key.removeprefix(f"{name}."): value for key, value in tensors.items() if key.startswith(f"{name}.")}
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Replace a file's content at once, or leave it untouched and raise.
-
-    The name of the file in between is fixed, so what a killed process leaves behind is replaced by the next write.
-    """
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        with partial.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise CheckpointError(f"cannot write {path}: {error.strerror}; free some space or write elsewhere") from error
 
 
 def read_checkpoint(path: Path, kind: str, remedy: str = "check its name") -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -79,20 +51,33 @@ def read_checkpoint(path: Path, kind: str, remedy: str = "check its name") -> tu
     try:
         with safe_open(path, framework="pt") as file:
             document = _read_document(path, kind, file.metadata() or {})
-            return document, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
-    except (SafetensorError, OSError) as error:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+    except (SafetensorError, OSError, RuntimeError, ValueError) as error:
         raise CheckpointError(
             f"{path} cannot be read as safetensors ({error}): it is truncated, damaged or of another kind; "
-            "copy it anew or train again"
+            "copy it again or train again"
         ) from error
+    _check_finite(path, tensors)
+    return document, tensors
+
+
+def _check_finite(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Raise if a number is infinite or none: whatever were computed with it would be none either."""
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and tensor.numel():
+            lowest, highest = torch.aminmax(tensor)  # one pass, and what is no number stays none
+            if not (lowest.isfinite() and highest.isfinite()):
+                raise CheckpointError(f"{path} is damaged: {name} holds a number that is not finite; copy it again")
 
 
 def kind_of(path: Path) -> str | None:
     """What the file at a path says it is; None where it is no file of ours, or none at all."""
+    if not path.is_file():
+        return None
     try:
         with safe_open(path, framework="pt") as file:
-            kind = json.loads((file.metadata() or {})[KEY])["kind"]
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError):
+            kind = parse_json((file.metadata() or {})[KEY])["kind"]
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError, RuntimeError):
         return None
     return str(kind)
 
@@ -100,13 +85,15 @@ def kind_of(path: Path) -> str | None:
 def _read_document(path: Path, kind: str, metadata: Mapping[str, str]) -> dict[str, Any]:
     """The JSON document of a file's header, checked for being ours, of a known format and of the kind wanted."""
     try:
-        document: dict[str, Any] = json.loads(metadata[KEY])
+        document: dict[str, Any] = parse_json(metadata[KEY])
         found, found_kind = document["format"], document["kind"]
-    except (KeyError, TypeError, ValueError) as error:
+    except KeyError as error:
         raise CheckpointError(
             f"{path} is a safetensors file, but not one of implanting: its header names no format and kind"
         ) from error
-    if not isinstance(found, int) or found > FORMAT:
+    except (TypeError, ValueError) as error:
+        raise CheckpointError(f"{path} is damaged: its description cannot be read ({error}); copy it again") from error
+    if type(found) is not int or not 1 <= found <= FORMAT:
         raise CheckpointError(f"{path} has format {found}; this version reads up to {FORMAT}: update implanting")
     if found_kind != kind:
         raise CheckpointError(f"{path} holds a {found_kind}; a {kind} is needed here")

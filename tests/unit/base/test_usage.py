@@ -19,6 +19,13 @@ def test_advice_for_the_imagenet_base():
     assert set(usage.calibrations) == {1, 2}
 
 
+def test_two_side_by_side_weigh_the_readings_of_each_as_of_one():
+    alone, pair = (load_base(name) for name in ("efficientnet-lite0", "lite0+lite2"))
+    for one, two in zip(alone.usage.head.reading_weights, pair.usage.head.reading_weights, strict=True):
+        assert two == (*one, *one)
+    assert len(pair.reading_dims) == len(pair.usage.head.reading_weights[0])
+
+
 def test_a_larger_tau_is_undone_by_smaller_powers():
     usage = UsageDefaults(calibrations={1: {"power": 3.0, "cut": 0.5}, 2: {"power": 1.0, "cut": 0.1}}).for_scaled_tau(
         2.0

@@ -183,3 +183,17 @@ def test_answers_come_before_the_last_image_is_decoded(base, monkeypatch):
     rest = list(answers)
     assert [isinstance(each, Failure) for each in [first, *rest]] == [isinstance(image, bytes) for image in images]
     assert [each.index for each in rest if isinstance(each, Failure)] == [25 * turn + 24 for turn in range(12)]
+
+
+def test_images_that_were_fitted_to_are_recognised(base, tmp_path):
+    classifier = fitted(FewShotClassifier(base, implants=False))
+    seen = [number < 16 for number in range(24)]
+    assert [answer.seen for answer in classifier.answers(IMAGES)[0]] == seen
+    classifier.save(tmp_path / "trees.safetensors")
+    again = FewShotClassifier.load(tmp_path / "trees.safetensors")
+    assert [answer.seen for answer in again.answers(IMAGES)[0]] == seen
+    again.add_images(IMAGES[16:18], NAMES[16:18])
+    assert [answer.seen for answer in again.answers(IMAGES[14:20])[0]] == [True] * 4 + [False] * 2
+    changed = IMAGES[:1].copy()
+    changed[0, 0, 0, 0] ^= 1
+    assert not classifier.answers(changed)[0][0].seen

@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
+import torch
 
-from implanting.classifier.labels import as_labels, class_numbers, some
+from implanting.classifier.labels import Answering, as_labels, class_numbers, some
 from implanting.errors import ConfigError, DataError
+from implanting.fewshot.calibration import UNKNOWN
 
 
 @pytest.mark.parametrize("labels", [["oak", "elm", "oak"], [3, 1, 3], np.array(["a", "b", "c"]), (7, 8, 9)])
@@ -32,3 +34,18 @@ def test_a_class_that_is_not_there_is_named():
 
 def test_many_labels_are_shortened():
     assert some(list(range(10)), 2) == "0, 1 and 8 more"
+
+
+def test_on_ties_the_answer_is_the_first_of_the_ranking():
+    answering = Answering(np.array(list("abcdefgh")), UNKNOWN, None, 0.05)
+    probabilities = torch.full((50, 8), 0.125)
+    probabilities[:, 2] = torch.rand(50).round() * 0.125
+    labels, rankings = answering.labels(probabilities, torch.zeros(50)), answering.rankings(probabilities, 8)
+    assert labels.tolist() == [ranking[0][0] for ranking in rankings]
+    assert [[name for name, _ in answering.rankings(torch.full((1, 8), 0.125), 3)[0]]] == [["a", "b", "c"]]
+
+
+@pytest.mark.parametrize("labels", [[2**63, -1], ["a\0", "a"], ["a\0b", "c"], [2**64, -1, 0.5]])
+def test_labels_that_a_common_type_would_merge_are_refused(labels):
+    with pytest.raises(DataError, match="label"):
+        as_labels(labels, len(labels))

@@ -8,12 +8,13 @@ from typing import ClassVar
 
 import pytest
 
-from implanting.cli.main import VERBS
+from implanting.cli.main import VERBS, main
 from implanting.cli.parsing import EXAMPLES, parse
 from implanting.cli.verbs.bench import SUBJECTS
 from implanting.cli.verbs.evaluate import Evaluate
 from implanting.cli.verbs.pretrain import Pretrain
 from implanting.config import PretrainConfig
+from implanting.errors import ConfigError
 
 
 def help_of(verb: str, capsys: pytest.CaptureFixture[str]) -> str:
@@ -37,9 +38,8 @@ def test_none_is_never_offered(verb: str, capsys: pytest.CaptureFixture[str]) ->
 
 def test_none_is_refused_and_values_are_taken(capsys: pytest.CaptureFixture[str]) -> None:
     required = ["--base", "a", "--data", "b"]
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(ConfigError, match="--threads"):
         parse(Evaluate, "evaluate", [*required, "--threads", "None"])
-    assert ended.value.code == 2
     assert parse(Evaluate, "evaluate", required).run.threads is None
     assert parse(Evaluate, "evaluate", [*required, "--threads", "2"]).run.threads == 2
 
@@ -105,3 +105,14 @@ def test_examples_show_flags_that_exist(capsys: pytest.CaptureFixture[str]) -> N
         assert [
             flag for flag in re.findall(r"--[\w-]+", examples) if f"{flag} " not in told and f"{flag}," not in told
         ] == []
+
+
+@pytest.mark.parametrize("verb", ["fit", "predict", "evaluate", "pretrain", "reproduce", "bench adapt", "info", "demo"])
+@pytest.mark.parametrize("flags", [["--nonsense", "3"], ["--threads", "many"], ["--seed"], ["--tyro-write-completion"]])
+def test_a_wrong_flag_is_one_line_with_a_hint_at_the_help(
+    verb: str, flags: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*verb.split(), *flags]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("implanting: ")
+    assert f"`implanting {verb} --help`" in line

@@ -129,3 +129,29 @@ def test_class_lists_are_refused(tmp_path):
     (tmp_path / "FC100_train.pickle").write_bytes(b"")
     with pytest.raises(DataError, match="comes with its own splits; `splits` fc100"):
         read_dataset(tmp_path, splits="fc100")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"labels": None}, "needed are a list 'labels'"),
+        ({"labels": np.array(3)}, "labels is int64 .* needed is a list"),
+        ({"labels": [[0], [0, 1]]}, "label of image 0 is list"),
+        ({"labels": [0, "oak"]}, "some labels are numbers and some are names"),
+        ({"labels": [True, False]}, "label of image 0 is bool"),
+        ({"labels": [0, 2**70]}, "label of image 1 is beyond"),
+        ({"data": [[1]]}, "needed is an array 'data'"),
+        ({"data": np.zeros((2, 4, 4, 3))}, "data is float64"),
+        ({"data": np.zeros((2, 0, 4, 3), np.uint8)}, "holds no images"),
+        ({"names": {0: 7}}, "a class is named a int"),
+        ({"catname2label": {"oak": [0]}}, "a class has the id"),
+        ({"labels": None, "class_dict": {"oak": 3}}, "needed is a list"),
+        ({"labels": None, "class_dict": {"oak": [0, None]}}, "needed are numbers of images"),
+        ({"labels": None, "class_dict": {"oak": [0, 9]}}, "image 9 of 2"),
+    ],
+)
+def test_the_shape_of_what_a_pickle_holds_is_checked(tmp_path, grey_images, change, said):
+    content = {"data": grey_images([1, 2]), "labels": [0, 1]} | change
+    write(tmp_path / "FC100_val.pickle", {name: value for name, value in content.items() if value is not None})
+    with pytest.raises(DataError, match=said):
+        read_dataset(tmp_path, "val")

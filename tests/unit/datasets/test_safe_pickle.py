@@ -159,3 +159,44 @@ def test_truncated_empty_and_foreign_files(load):
     for content in (whole[:-1], whole[:1000], b"", b"PK\x03\x04 not a pickle", b"hello\n"):
         with pytest.raises(DataError, match=r"data\.pickle is not a pickle, or is damaged or truncated"):
             load(content)
+
+
+def tuples_within_tuples(levels: int) -> bytes:
+    """A tuple of the tuple before, twice, and so on: few bytes, and a hash that never ends."""
+    content = b"K\x01K\x02\x86q\x00"
+    for level in range(levels):
+        content += b"h%ch%c\x86q%c" % (level, level, level + 1)
+    return content
+
+
+ARRAY = b"cbuiltins\nbytearray\n"
+COPIES = b"\x80\x02](" + ARRAY + b"C\xc8" + b"x" * 200 + b"q\x00\x85R" + (ARRAY + b"h\x00\x85R") * 9000 + b"e."
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"\x80\x02}" + tuples_within_tuples(60) + b"K\x01s.", "a tuple as a key"),
+        (b"\x80\x04\x8f(" + tuples_within_tuples(60) + b"\x90.", "a tuple as a key"),
+        (b"\x80\x02" + tuples_within_tuples(30) + b".", "more often than a data set could"),
+        (b"]q\x00h\x00a.", "holds itself"),
+        (b"\x80\x05\x96" + b"\xff" * 6 + b"\x0f\x00.", "damaged or truncated"),
+        (b"\x80\x04\x95" + b"\xff" * 7 + b"\x0fN.", "damaged or truncated"),
+        (b"\x80\x02cbuiltins\nbytearray\nJ\xff\xff\xff\x7f\x85R.", "bytes made of something else"),
+        (b"\x80\x02Nr\xff\xff\xff\x7f.", None),
+        (COPIES, "copies its parts"),
+    ],
+    ids=["key", "set", "shared", "circle", "bytes", "frame", "zeros", "memo", "copies"],
+)  # fmt: skip
+def test_what_expands_without_end_is_refused(load, content, said):
+    if said is None:
+        assert load(content) is None
+        return
+    with pytest.raises(DataError, match=said):
+        load(content)
+
+
+def test_an_array_claims_no_more_than_its_bytes(load):
+    content = pickle.dumps(np.zeros(8, np.uint8), 2).replace(b"K\x08\x85", b"J\xff\xff\xff\x7f\x85")
+    with pytest.raises(DataError, match=r"in 8 bytes"):
+        load(content)

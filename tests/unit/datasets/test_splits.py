@@ -95,3 +95,15 @@ def test_split_by_seed_depends_on_names_and_seed_alone():
     names = [f"class {index}" for index in range(20)]
     assert split_by_seed(names[::-1], seed=1) == split_by_seed(names, seed=1)
     assert split_by_seed(names, seed=2) != split_by_seed(names, seed=1)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_tables_in_marked_encodings_are_read(tmp_path, encoding):
+    (tmp_path / "classes.csv").write_text("class,split\nhêtre,train\nif,test\n", encoding=encoding)
+    assert read_class_lists(tmp_path / "classes.csv") == {"train": ["hêtre"], "test": ["if"]}
+
+
+def test_other_encodings_are_named(tmp_path):
+    (tmp_path / "classes.csv").write_text("class,split\nhêtre,train\n", encoding="latin-1")
+    with pytest.raises(DataError, match=r"classes\.csv is not text in UTF-8 \(line 2 has the byte 0xea\)"):
+        read_class_lists(tmp_path / "classes.csv")

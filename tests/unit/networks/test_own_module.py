@@ -118,7 +118,7 @@ def test_the_module_given_stays_as_it_was():
 
 def test_without_a_tail_the_error_says_what_is_missing():
     image_set = coloured(classes=3, per_class=6, size=32)
-    with pytest.raises(ConfigError, match=r"description of the last layers of Convolutions: give one as tail="):
+    with pytest.raises(ConfigError, match=r"last layers, which Convolutions has none of: .* tail="):
         evaluate(convolutions(tau=10.0), image_set, way=3, shot=2, queries=2, tasks=2, implants=True)
 
 

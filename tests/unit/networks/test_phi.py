@@ -3,19 +3,20 @@ import torch
 from torch import nn
 
 from implanting.config import NetworkConfig
-from implanting.networks import EfficientNetLite, Embedding, ModuleNetwork, build_network
+from implanting.networks import EfficientNetLite, Embedding, ModuleNetwork, SideBySide, build_network
 from toys import seeded
 
 NETWORKS = [
     build_network(NetworkConfig("resnet12", 2)),
     build_network(NetworkConfig("c128f", 2)),
     EfficientNetLite(),
+    SideBySide([EfficientNetLite(), EfficientNetLite()]),
     ModuleNetwork(nn.Sequential(nn.Conv2d(3, 4, 3, 2, 1), nn.ReLU()), (32, 32)),
 ]
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("network", NETWORKS, ids=["resnet12", "c128f", "efficientnet-lite0", "own module"])
+@pytest.mark.parametrize("network", NETWORKS, ids=["resnet12", "c128f", "efficientnet-lite0", "two", "own module"])
 def test_every_network_offers_what_is_asked_of_one(network):
     assert isinstance(network, Embedding)
     maps, phi = network.eval().activations(torch.randn(2, 3, 40, 48, generator=seeded()))

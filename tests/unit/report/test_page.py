@@ -7,7 +7,8 @@ import pytest
 from PIL import Image
 
 from implanting.errors import ConfigError
-from implanting.report import write_report
+from implanting.fewshot import Share
+from implanting.report import Bin, write_report
 from implanting.report.page import render
 from toy_report import HOSTILE, Page
 
@@ -30,7 +31,7 @@ def test_nothing_is_fetched_and_nothing_runs(report):
 
 def test_pictures_are_within_the_page(report):
     pictures = Page(render(report)).named("img")
-    assert len(pictures) == 3 * 4  # each image, and two maps
+    assert len(pictures) == 4 * 4  # each image, two maps, and their difference
     for attributes in pictures:
         kind, data = attributes["src"].split(",")
         assert kind == "data:image/jpeg;base64"
@@ -44,6 +45,19 @@ def test_accuracy_and_interval_are_told(report):
     assert "4 of 7 images" in text
     assert "95 % interval: 25.0 to 84.2 % (Wilson" in text
     assert "1.2+abc" in text
+
+
+def test_the_matrix_comes_before_the_pictures_and_remarks_before_both(report):
+    remarked = dataclasses.replace(report, remarks=[f"careful {HOSTILE}"], reliability=[Bin(0.8, Share(3, 4))])
+    page = Page(render(remarked))
+    tags = [tag for tag, _ in page.tags]
+    assert tags.index("table") < tags.index("svg") < tags.index("img")
+    text = "".join(page.text)
+    assert text.index(f"careful {HOSTILE}") < text.index("Answers by class") < text.index("Wrong answers")
+
+
+def test_names_of_classes_are_shown_whole(report):
+    assert "ellipsis" not in render(report)
 
 
 def test_an_answer_of_none_is_told(report):

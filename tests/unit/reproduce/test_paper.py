@@ -4,7 +4,8 @@ import pytest
 
 from implanting.config import ImplantConfig
 from implanting.errors import ConfigError
-from implanting.reproduce import RESNET_DC, RESNET_GAP, TABLES, Setting
+from implanting.pretraining import RECIPES
+from implanting.reproduce import ABLATION, RESNET_DC, RESNET_GAP, TABLES, Setting, base_file, base_settings
 from implanting.reproduce.settings import paper_implants
 
 
@@ -94,3 +95,34 @@ def test_the_papers_implants_are_no_row_of_ours():
 def test_implants_for_a_table_without_them_are_refused():
     with pytest.raises(ConfigError, match="table1 has no implants"):
         TABLES["table1"].with_ours(ImplantConfig(implant_channels=64))
+
+
+@pytest.mark.parametrize(("name", "systems"), [("table4", 5), ("table5", 2)])
+def test_systems_of_the_literature_are_run_beside_their_reported_figures(name, systems, tmp_path):
+    table = TABLES[name].with_systems()
+    rows = [row for row in table.rows if row.system is not None]
+    assert len(rows) == systems
+    assert all(cell.setting.stage1 is row.system and cell.figure for row in rows for cell in row.cells.values())
+    shared = RECIPES["cpu"].config
+    trained = list(table.settings())
+    for stage1 in trained:
+        config = base_settings(stage1, shared, tmp_path)
+        assert (config.method, config.architecture.network, config.pooling) == (
+            stage1.method,
+            stage1.network,
+            stage1.pooling,
+        )
+        assert stage1.start is None or trained.index(stage1.start) < trained.index(stage1)
+    assert len({base_file(tmp_path, stage1, shared) for stage1 in trained}) == len(trained)
+
+
+def test_a_table_without_systems_cannot_run_them():
+    with pytest.raises(ConfigError, match="table1 quotes no system"):
+        TABLES["table1"].with_systems()
+
+
+def test_the_ablation_is_of_one_base_network():
+    assert list(ABLATION.settings()) == [RESNET_DC]
+    assert ABLATION.name == "ablation"
+    methods = {setting.approach.method for setting in ABLATION.settings()[RESNET_DC]}
+    assert methods == {None, "last-block", "logistic", "baseline++", "simpleshot", "nearest"}

@@ -1,5 +1,6 @@
 import errno
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from implanting.base import load_base
 from implanting.datasets import ImageSet
 from implanting.errors import DataError
 from implanting.implants import compute_activations, embed_together
-from implanting.runtime import kept_arrays
+from implanting.runtime import alone_in, kept_arrays
 from implanting.runtime.arrays import size_in_words
 from toys import noise
 
@@ -76,7 +77,7 @@ def test_processes_of_one_machine_compute_a_part_each_and_have_one_copy(base_fil
         assert "pixels is a file; a folder is needed" in refused
         assert mapped.count("map-0.npy") == 3  # phi, and twice the first of the maps
     assert sum(encoded["phi"] for _, encoded, *_ in seen) == len(IMAGES)
-    for_the_shapes = 3 * PROCESSES  # one image, each time
+    for_the_shapes = 2 * PROCESSES  # one image, each time that a folder is usable
     assert sum(encoded["maps"] for _, encoded, *_ in seen) == 2 * len(IMAGES) + for_the_shapes
     assert not [path for path in temporary.iterdir() if path.name.startswith("implanting-")]
 
@@ -128,3 +129,34 @@ def test_a_file_or_what_stands_below_one_is_no_folder(tmp_path):
 )
 def test_sizes_in_words(size, words):
     assert size_in_words(size) == words
+
+
+def test_one_process_at_a_time_fills_a_folder(tmp_path):
+    """Another waits until the first has ended, and sees what it wrote."""
+    program = (
+        "import sys, time\n"
+        "from pathlib import Path\n"
+        "from implanting.runtime import alone_in\n"
+        "folder = Path(sys.argv[1])\n"
+        "with alone_in(folder):\n"
+        "    seen = (folder / 'done').exists()\n"
+        "    time.sleep(0.5)\n"
+        "    (folder / 'done').write_text('')\n"
+        "print(seen)\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "new")]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert sorted(one.communicate(timeout=100)[0] for one in both) == ["False\n", "True\n"]
+
+
+def test_arrays_of_others_are_not_replaced(tmp_path):
+    (tmp_path / "map-0.npy").write_bytes(b"somebody's")
+    with pytest.raises(DataError, match="holds arrays that were not written here"), alone_in(tmp_path):
+        pass
+    (tmp_path / "map-0.npy").rename(tmp_path / "treasure")
+    with alone_in(tmp_path):
+        (tmp_path / "map-0.npy").symlink_to(tmp_path / "treasure")
+        with kept_arrays(tmp_path, [(2, 3)], np.dtype(np.float32), "") as (array,):
+            array[:] = 1
+    assert (tmp_path / "treasure").read_bytes() == b"somebody's"
+    assert np.load(tmp_path / "map-0.npy").tolist() == [[1.0] * 3] * 2

@@ -5,13 +5,13 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from implanting.bench import Adapt, Classifier, Evaluate, Inference, Pretrain, Serve
+from implanting.bench import Adapt, Classifier, Evaluate, Inference, Photos, Pretrain, Serve
 from implanting.cli.parsing import parse
 from implanting.console import print_json, print_text
 from implanting.errors import ConfigError
 from implanting.runtime import set_threads
 
-Subject = Pretrain | Adapt | Evaluate | Inference | Classifier | Serve
+Subject = Pretrain | Adapt | Evaluate | Inference | Classifier | Photos | Serve
 
 SUBJECTS: dict[str, type[Subject]] = {
     "pretrain": Pretrain,
@@ -19,12 +19,15 @@ SUBJECTS: dict[str, type[Subject]] = {
     "evaluate": Evaluate,
     "inference": Inference,
     "classifier": Classifier,
+    "photos": Photos,
     "serve": Serve,
 }
 
 USAGE = f"""usage: implanting bench {{{",".join(SUBJECTS)}}} [options]
 
-Speed and memory on this machine, as ratios: the contestants take turns in one run, and the best turn of each counts.
+photos FOLDER compares `implanting` with logistic regression on your own photos: accuracy, calibration and time.
+The others measure speed and memory on this machine, as ratios: the contestants take turns in one run, and the best
+turn of each counts.
 `implanting bench SUBJECT --help` says what is compared."""
 
 

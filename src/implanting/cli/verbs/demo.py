@@ -19,8 +19,9 @@ from implanting.console import print_json, print_table, say, show_progress
 from implanting.datasets import BASE_DIGITS, NOVEL_DIGITS, ImageSet, read_digits
 from implanting.evaluation import Approach, TaskImages, Trial, compare
 from implanting.fewshot import Result, mean_of
+from implanting.heatmap import picture_format
 from implanting.pretraining import RECIPES, pretrain
-from implanting.runtime import choose_device, set_threads
+from implanting.runtime import check_destination, choose_device, is_our_picture, set_threads
 
 SHOTS = (1, 5, 10)
 HEAT_MAP_SHOT = 5
@@ -45,6 +46,8 @@ class Demo:
     """Fixes initial weights, order, augmentation and tasks."""
     heat_map: Path = Path("demo-heat-map.png")
     """File for a picture that shows where a digit resembles each of its three most probable classes."""
+    overwrite: bool = False
+    """Let --heat-map replace a picture that this project has not drawn."""
     json: bool = False
     """End with one JSON document on stdout."""
     run: RunConfig = field(default_factory=RunConfig)
@@ -53,6 +56,9 @@ class Demo:
 def main(arguments: Sequence[str]) -> int:
     """Train both networks, test them, and print the table."""
     command = parse(Demo, "demo", arguments)
+    picture_format(command.heat_map)
+    ending = command.heat_map.suffix.lower()
+    check_destination(command.heat_map, "heat_map", ending, replaces=is_our_picture, overwrite=command.overwrite)
     set_threads(command.run.threads)
     began = time.monotonic()
     base_images, novel_images = read_digits(BASE_DIGITS, "base digits"), read_digits(NOVEL_DIGITS, "novel digits")

@@ -1,4 +1,4 @@
-"""What `implanting evaluate` tells: remarks, a table or rows of JSON, and arrays for other code."""
+"""The output of `implanting evaluate`: remarks, a table or rows of JSON, and arrays for other code."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from implanting.base import BaseNetwork
+from implanting.baselines import METHODS
 from implanting.config import InferenceConfig, TaskConfig
 from implanting.console import print_table, say
 from implanting.datasets import ImageSet, shared_classes
-from implanting.errors import ConfigError
 from implanting.evaluation import EXTRA_SPLIT, Approach, Classes, TaskImages
 from implanting.fewshot import Result, arrays_of, mean_of
+from implanting.runtime import replacing
 
 TOO_FEW_TO_ADAPT = "implants cannot be trained on one support per class; prototypes only (--adapt-views 2 would do it)"
 TOO_FEW_TO_DECIDE = "too few supports to hold some out and decide from them"
@@ -22,7 +23,7 @@ TOO_FEW_TO_DECIDE = "too few supports to hold some out and decide from them"
 
 @dataclass(frozen=True)
 class Tested:
-    """What is tested, and on what."""
+    """The base network and the images of a test."""
 
     base: BaseNetwork
     named: Path
@@ -87,20 +88,24 @@ def _in_pixels(size: Sequence[int]) -> str:
 
 
 def say_what_is_left_out(approaches: Sequence[Approach], configs: Sequence[TaskConfig]) -> None:
-    """Which shots are too few for a decision about implants, or for implants."""
+    """Report the shots that are too few for a method."""
     for approach in approaches:
         if few := [str(config.shot) for config in configs if not approach.works_with(config.shot)]:
-            say(f"{' and '.join(few)}-shot: {TOO_FEW_TO_DECIDE if approach.decides else TOO_FEW_TO_ADAPT}")
+            reason = TOO_FEW_TO_DECIDE if approach.decides else TOO_FEW_TO_ADAPT
+            if approach.method is not None:
+                reason = f"{approach.method} needs {METHODS[approach.method].fewest_shots} supports per class"
+            say(f"{' and '.join(few)}-shot: {reason}")
 
 
 def rows_of(tested: Tested, results: Sequence[Result]) -> list[dict[str, Any]]:
     """One row per result, with the paired gain over the first method at the same shot."""
-    first = {result.config.shot: result for result in reversed(results)}
+    first = {result.config.shot: result for result in results if result.method == results[0].method}
     rows = []
     for result in results:
         row = result.row() | ({"shot": None} if tested.classes == "base" else {})
-        if result is not first[result.config.shot]:
-            gain = result.gain_over(first[result.config.shot])
+        other = first.get(result.config.shot, result)
+        if result is not other:
+            gain = result.gain_over(other)
             row |= {"gain": gain.mean, "gain_interval": gain.known_interval}
         rows.append(row | {"per_class": per_class(result, tested.class_names())})
     return rows
@@ -121,31 +126,35 @@ def show(tested: Tested, results: Sequence[Result]) -> None:
     first, *others = methods
     titles = ["gain, paired"] if len(others) == 1 else [f"gain of {name}, paired" for name in others]
     rows = accuracy_rows(methods, {title: (name, first) for title, name in zip(titles, others, strict=True)})
-    columns = ["accuracy"] if tested.classes == "base" else [f"{shot}-shot" for shot in methods[first]]
+    columns = ["accuracy"] if tested.classes == "base" else [f"{shot}-shot" for shot in _shots_of(methods)]
     config = results[0].config
     title = f"{tested.named.name} on {tested.title(config.way)}"
     print_table(title, ["", *columns], rows, caption(tested.classes, config))
 
 
-def accuracy_rows(methods: Mapping[str, Mapping[int, Result]], gains: Mapping[str, tuple[str, str]]) -> list[list[str]]:
-    """A row per method with its accuracy at each shot, then the paired gain of one method over another.
+def _shots_of(methods: Mapping[str, Mapping[int, Result]]) -> list[int]:
+    """All shots that a method has a result for, in the order of the command line."""
+    fullest = max(methods.values(), key=len)
+    return list(dict.fromkeys([*fullest, *(shot for results in methods.values() for shot in results)]))
 
-    The first method has a result at every shot.
-    """
-    shots = next(iter(methods.values()))
+
+def accuracy_rows(methods: Mapping[str, Mapping[int, Result]], gains: Mapping[str, tuple[str, str]]) -> list[list[str]]:
+    """A row per method with its accuracy at each shot, then paired gains, where both methods have a result."""
+    shots = _shots_of(methods)
 
     def row(title: str, texts: Mapping[int, str]) -> list[str]:
         return [title, *(texts.get(shot, "") for shot in shots)]
 
     rows = [row(name, {shot: str(one.estimate) for shot, one in results.items()}) for name, results in methods.items()]
     for title, (better, worse) in gains.items():
-        paired = {shot: one.gain_over(methods[worse][shot]) for shot, one in methods[better].items()}
+        both = {shot: one for shot, one in methods[better].items() if shot in methods[worse]}
+        paired = {shot: one.gain_over(methods[worse][shot]) for shot, one in both.items()}
         rows.append(row(title, {shot: gain.signed() for shot, gain in paired.items()}))
     return rows
 
 
 def caption(classes: Classes, config: TaskConfig) -> str:
-    """What the figures are."""
+    """The explanation below the table."""
     brackets = "query pooling; no supports" if classes == "base" else "support/query pooling"
     return f"accuracy in %, {mean_of(config.tasks)}, {config.queries} queries per class; in brackets, {brackets}"
 
@@ -185,10 +194,7 @@ def result_arrays(tested: Tested, results: Sequence[Result]) -> dict[str, np.nda
     }
 
 
-def write_arrays(path: Path, flag: str, arrays: Mapping[str, np.ndarray]) -> None:
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Arrays as a compressed .npz file that needs no pickle."""
-    try:
-        with path.open("wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **arrays)
-    except OSError as error:
-        raise ConfigError(f"{flag} {path} cannot be written ({error.strerror}): choose another place") from error
+    with replacing(path) as file:
+        np.savez_compressed(file, allow_pickle=False, **arrays)

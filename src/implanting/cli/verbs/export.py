@@ -16,7 +16,7 @@ from implanting.config import ThreadsConfig
 from implanting.console import print_document, print_text, say
 from implanting.export import RUNTIME, Agreement, check, installed, onnx_bytes, require_exporter, sample_photos
 from implanting.images import decode_batches, find_images, list_sources
-from implanting.runtime import check_destination, set_threads, write_atomically
+from implanting.runtime import check_destination, holds, set_threads, write_atomically
 from implanting.version import __version__
 
 
@@ -36,6 +36,8 @@ class Export:
     """Images, folders or patterns on which onnxruntime must agree; default: eight pieces of two photos."""
     base: str | None = None
     """The base network of a slim classifier, if it is not found by its name."""
+    overwrite: bool = False
+    """Let --onnx replace a graph that this command has not written."""
     json: bool = False
     """End with one JSON document on stdout."""
     run: ThreadsConfig = field(default_factory=ThreadsConfig)
@@ -46,7 +48,8 @@ def main(arguments: Sequence[str]) -> int:
     command = parse(Export, "export", arguments)
     out = command.onnx or command.file.with_suffix(".onnx")
     require_exporter()
-    check_destination(out, "onnx", ".onnx")
+    replaces = holds(b"producer\x12\x0aimplanting")
+    check_destination(out, "onnx", ".onnx", replaces=replaces, inputs=(command.file,), overwrite=command.overwrite)
     set_threads(command.run.threads)
     began = time.monotonic()
     classifier = ImageClassifier.load(command.file, base=command.base, device="cpu")  # where a graph is traced

@@ -1,8 +1,10 @@
 """What `fit` and `check` say about examples, in lines."""
 
+from typing import Any
+
 import numpy as np
 
-from implanting.advice import find_copies, thumbnails_of
+from implanting.advice import Examples, Findings, Mislabelled, find_copies, thumbnails_of
 from implanting.console import show_progress
 from implanting.images import LabelledImages
 
@@ -14,7 +16,8 @@ def remarks_on_copies(found: LabelledImages) -> list[str]:
     """Copies of one image, but for those with equal bytes in two classes, which `found` has in its own remarks."""
     known = [set(group) for group in found.copies]
     _, labels = np.unique(found.labels, return_inverse=True)
-    across, within = [], []
+    across: list[str] = []
+    within: list[str] = []
     for group in find_copies(thumbnails_of(found.paths, show_progress), labels):
         paths = [found.paths[image] for image in group.images]
         if not any(set(paths) <= equal for equal in known):
@@ -32,3 +35,46 @@ def remarks_on_copies(found: LabelledImages) -> list[str]:
 def _some(groups: list[str]) -> str:
     further = f"; and {len(groups) - NAMED} more" * (len(groups) > NAMED)
     return "; ".join(groups[:NAMED]) + further
+
+
+HOW = "each photo was asked of a classifier that was fitted without it"
+
+
+def expected_accuracy(findings: Findings) -> str:
+    """The accuracy to expect, with its interval, and how it was found."""
+    asked = findings.expected
+    if not asked.total:
+        return "the accuracy to expect is not known: it takes a class with two photos"
+    return f"accuracy to expect: {asked}; {HOW}"
+
+
+def doubt(examples: Examples, one: Mislabelled) -> list[str]:
+    """An example that looks mislabelled: its name, its class, and the class that it looks like with its probability."""
+    label, looks_like = (str(examples.classes[number]) for number in (one.label, one.looks_like))
+    return [examples.names[one.example], label, f"{looks_like} {one.probability:.2f}"]
+
+
+def document(examples: Examples, findings: Findings) -> dict[str, Any]:
+    """All findings as plain values."""
+    low, high = findings.expected.interval
+    names, classes = examples.names, examples.classes
+    return {
+        "expected": {"mean": findings.expected.mean, "low": low, "high": high, "images": findings.expected.total}
+        if findings.expected.total
+        else None,
+        "mislabelled": [
+            {"image": names[one.example], "class": classes[one.label], "looks_like": classes[one.looks_like]}
+            | {"probability": one.probability, "own_probability": one.own_probability}
+            for one in findings.mislabelled
+        ],
+        "copies": [
+            {"images": [names[image] for image in group.images], "across": group.across, "similarity": group.similarity}
+            for group in findings.copies
+        ],
+        "confused": [
+            {"classes": [classes[number] for number in pair.classes]}
+            | {"mistakes": pair.mistakes, "images": pair.examples}
+            for pair in findings.confused
+        ],
+        "unasked": [classes[number] for number in findings.unasked],
+    }

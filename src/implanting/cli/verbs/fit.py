@@ -10,18 +10,25 @@ from typing import Annotated
 
 import tyro
 
-from implanting.classifier import ImageClassifier, from_text
+from implanting.advice import Examples, check, examples_of
+from implanting.classifier import KIND, ImageClassifier, from_text
 from implanting.cli.parsing import parse
-from implanting.cli.verbs.findings import remarks_on_copies
+from implanting.cli.verbs.findings import document, doubt, expected_accuracy, remarks_on_copies
 from implanting.config import ClassifierConfig, RunConfig
-from implanting.console import print_document, print_table, say, show_progress
+from implanting.console import print_document, print_table, print_text, say, show_progress
 from implanting.errors import ConfigError, ImplantsKept
 from implanting.images import find_images, inspect_folder, undecodable
-from implanting.runtime import check_destination, set_threads
+from implanting.runtime import check_destination, kind_of, set_threads
 from implanting.version import __version__
 
 SHOWN = 30
 """Classes listed; more are counted."""
+
+DOUBTS = 5
+"""Photos named that look mislabelled; `implanting check` lists all."""
+
+MOST_EXAMINED = 1000
+"""Photos up to which `fit` says what accuracy to expect; for more, `implanting check` does."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +38,10 @@ class Fit:
     With --from, take a saved classifier instead, and add or remove classes: only what is new is computed.
     """
 
+    out: Annotated[Path, tyro.conf.arg(metavar="FILE")]
+    """Where the classifier is written (.safetensors)."""
     photos: Annotated[Path | None, tyro.conf.Positional] = None
     """A folder with one sub-folder per class."""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-    """Where the classifier is written (.safetensors)."""
     start: Annotated[Path | None, tyro.conf.arg(name="from", metavar="FILE")] = None
     """A saved classifier to change."""
     add: Annotated[tuple[str, ...], tyro.conf.arg(metavar="CLASS=IMAGES")] = ()
@@ -51,6 +58,8 @@ class Fit:
     """Leave out images that do not decode, and say which."""
     seed: int = 0
     """Fixes the initial weights of implants."""
+    overwrite: bool = False
+    """Let --out replace the classifier of --from, or a file that is none."""
     json: bool = False
     """End with one JSON document on stdout."""
     classifier: ClassifierConfig = field(default_factory=ClassifierConfig)
@@ -60,38 +69,46 @@ class Fit:
 def main(arguments: Sequence[str]) -> int:
     """Fit or change, then save: nothing is written unless all went well."""
     command = parse(Fit, "fit", arguments)
-    if command.out is None:
-        raise ConfigError(
-            "--out is missing: name the file that the classifier is written to, such as trees.safetensors"
-        )
     if command.photos is not None and (command.add or command.add_images or command.remove or command.refit):
         raise ConfigError("--add, --add-images, --remove and --refit change a saved classifier: name it with --from")
-    check_destination(command.out)
+    check_destination(
+        command.out,
+        replaces=lambda path: kind_of(path) == KIND,
+        inputs=(command.start, Path(command.classifier.base)),
+        overwrite=command.overwrite,
+    )
     set_threads(command.run.threads)
     began = time.monotonic()
-    classifier = learned(command)
+    classifier, examples = learned(command)
     classifier.save(command.out, slim=command.slim)
-    show(command, classifier, time.monotonic() - began)
+    show(command, classifier, examples, time.monotonic() - began)
     return 0
 
 
-def learned(command: Fit) -> ImageClassifier:
-    """The classifier to save."""
+def learned(command: Fit) -> tuple[ImageClassifier, Examples | None]:
+    """The classifier to save, and its examples where they are new and not too many to be looked at."""
     if command.photos is not None and command.start is None:
         return _fresh(command, command.photos)
     if command.start is not None and command.photos is None:
-        return _changed(command, command.start)
+        return _changed(command, command.start), None
     raise ConfigError("name either a folder of photos or a classifier to change (--from FILE), not both")
 
 
-def _fresh(command: Fit, photos: Path) -> ImageClassifier:
+def _fresh(command: Fit, photos: Path) -> tuple[ImageClassifier, Examples | None]:
     found = inspect_folder(photos, skip_bad=command.skip_bad, progress=show_progress)
     for remark in found.remarks():
         say(f"{photos}: {remark}")
     for remark in remarks_on_copies(found):
         say(f"{photos}: {remark}")
-    classifier = ImageClassifier(**vars(command.classifier), random_state=command.seed, device=command.run.device)
-    return classifier.fit(found.paths, found.labels, progress=show_progress)
+    few = len(found.paths) <= MOST_EXAMINED
+    settings = {**vars(command.classifier), "keep_supports": few or command.classifier.keep_supports}
+    classifier = ImageClassifier(**settings, random_state=command.seed, device=command.run.device)
+    classifier.fit(found.paths, found.labels, progress=show_progress)
+    examples = examples_of(classifier, [str(path) for path in found.paths]) if few else None
+    if not command.classifier.keep_supports:
+        classifier.keep_supports = False
+        classifier.learned_ = dataclasses.replace(classifier.learned_, supports=None)
+    return classifier, examples
 
 
 def _changed(command: Fit, start: Path) -> ImageClassifier:
@@ -144,8 +161,9 @@ def _class_and_images(classifier: ImageClassifier, flag: str, text: str, skip_ba
     return from_text(name, classifier.classes_), [path for at, path in enumerate(paths) if at not in left_out]
 
 
-def show(command: Fit, classifier: ImageClassifier, seconds: float) -> None:
-    """What was learned."""
+def show(command: Fit, classifier: ImageClassifier, examples: Examples | None, seconds: float) -> None:
+    """The classes, the accuracy to expect, and the most doubtful photos."""
+    findings = None if examples is None else check(examples)
     counts = classifier.learned_.counts.tolist()
     implants = classifier.learned_.implants is not None
     if command.json:
@@ -153,6 +171,7 @@ def show(command: Fit, classifier: ImageClassifier, seconds: float) -> None:
         print_document(
             {"out": str(command.out), "classes": classes, "base": classifier.base_.name, "implants": implants}
             | {"calibration": classifier.learned_.calibration.told_by, "seconds": seconds, "code_version": __version__}
+            | ({"examples": document(examples, findings)} if examples is not None and findings is not None else {})
         )
         return
     rows = [[str(label), str(count)] for label, count in zip(classifier.classes_.tolist(), counts, strict=True)]
@@ -164,3 +183,11 @@ def show(command: Fit, classifier: ImageClassifier, seconds: float) -> None:
         f"{len(rows)} classes on {classifier.base_.name}, {'with' if implants else 'without'} implants, "
         f"{seconds:.1f} s; try: implanting predict {command.out} IMAGE",
     )
+    if examples is None or findings is None:
+        return
+    print_text(expected_accuracy(findings))
+    if findings.mislabelled:
+        rows = [doubt(examples, one) for one in findings.mislabelled[:DOUBTS]]
+        further = len(findings.mislabelled) - len(rows)
+        more = f"{further} more: implanting check {command.photos}" if further else ""
+        print_table("photos that look mislabelled", ["photo", "class", "looks like"], rows, more)

@@ -1,7 +1,7 @@
 """`implanting info`: what a checkpoint holds, whether this machine can run it, and what the recipes are."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from textwrap import indent, shorten
 from typing import Annotated
@@ -9,6 +9,7 @@ from typing import Annotated
 import tyro
 
 from implanting.base import BaseNetwork, base_document, load_base
+from implanting.baselines import METHODS
 from implanting.classifier import KIND as CLASSIFIER
 from implanting.classifier import ImageClassifier
 from implanting.cli.parsing import parse
@@ -21,12 +22,15 @@ from implanting.runtime import FORMAT, kind_of
 
 @dataclass(frozen=True)
 class Info:
-    """What a base network or a classifier is, and whether this machine can run it. Or the recipes of stage 1."""
+    """Describe a base network or a classifier, and whether this machine can run it; or all recipes; or all methods."""
 
     file: Annotated[Path | None, tyro.conf.Positional] = None
-    """A classifier (`implanting fit`) or a base network (`implanting pretrain`, or efficientnet-lite0 or fc100)."""
+    """A classifier (`implanting fit`) or a base network (`implanting pretrain`, or a name such as
+    efficientnet-lite0)."""
     recipes: bool = False
     """Describe the recipes instead."""
+    methods: bool = False
+    """List the methods of `implanting evaluate --method`, with their citations and what they need."""
     base: str | None = None
     """The base network of a slim classifier, where it is not found by name."""
     json: bool = False
@@ -39,8 +43,11 @@ def main(arguments: Sequence[str]) -> int:
     if command.recipes:
         print_text("\n\n".join(f"{name}\n{indent(recipe.about, '  ')}" for name, recipe in RECIPES.items()))
         return 0
+    if command.methods:
+        _show_methods(command)
+        return 0
     if command.file is None:
-        raise ConfigError("nothing to describe: name a file, or ask for --recipes")
+        raise ConfigError("nothing to describe: name a file, or ask for --recipes or --methods")
     if kind_of(command.file) == CLASSIFIER:
         _show_classifier(command, ImageClassifier.load(command.file, base=command.base))
     else:
@@ -48,8 +55,16 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
+def _show_methods(command: Info) -> None:
+    if command.json:
+        print_document({"methods": {name: asdict(card) for name, card in METHODS.items()}})
+        return
+    texts = [f"{name}\n  {card.title}\n  {card.citation}\n  needs: {card.needs}" for name, card in METHODS.items()]
+    print_text("\n\n".join(texts))
+
+
 def _show_classifier(command: Info, classifier: ImageClassifier) -> None:
-    """What a classifier is, and its base network."""
+    """Describe a classifier and its base network."""
     facts, base = _describe_classifier(classifier), classifier.base_
     if command.json:
         machine = trial(base).document()

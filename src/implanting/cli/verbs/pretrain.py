@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import torch
 import tyro
@@ -16,7 +16,8 @@ import tyro
 from implanting.base import BaseDescription, BaseNetwork, TrainingFacts
 from implanting.cli.parsing import parse
 from implanting.cli.training_display import TrainingDisplay
-from implanting.config import PretrainConfig, RunConfig
+from implanting.cli.workers import launch
+from implanting.config import PretrainConfig, RunConfig, TrainingMethod, require
 from implanting.console import print_json, print_table, say, show_progress
 from implanting.datasets import ImageSet, read_dataset
 from implanting.errors import ConfigError, SplitMissing
@@ -30,16 +31,18 @@ from implanting.pretraining import (
     TrainingLog,
     plot_training,
     pretrain,
+    with_method,
 )
-from implanting.runtime import choose_device, restarted, set_threads
+from implanting.runtime import choose_device, restarted, set_threads, world_size
 
 
 @dataclass(frozen=True)
 class Pretrain:
     """Stage 1: train a network on base classes with a cosine classifier, at every location (dense) or pooled.
 
-    Writes the base network to --out, and beside it a log (.jsonl) and the curves (.png). A run that was stopped or
-    killed goes on with --resume. `torchrun --nproc-per-node 2 -m implanting pretrain ...` trains in several processes.
+    Or, by --method, as the systems that the paper compares with are trained. Writes the base network to --out, and
+    next to it a log (.jsonl) and the curves (.png). A run that was stopped or killed goes on with --resume.
+    --workers trains in several processes on this machine, `torchrun -m implanting pretrain` on several machines.
     """
 
     data: Path
@@ -52,6 +55,8 @@ class Pretrain:
     """Go on from what --out holds; start afresh where it holds nothing."""
     overwrite: bool = False
     """Replace what --out holds."""
+    workers: int = 1
+    """Processes on this machine that share each batch, with OMP_NUM_THREADS threads each, or one if that is not set."""
     json: bool = False
     """End with one JSON document on stdout."""
     config: PretrainConfig = field(default_factory=lambda: RECIPES["cpu"].config)
@@ -59,10 +64,13 @@ class Pretrain:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Parse, read the data, train, and tell what came out."""
+    """Parse, read the data, train, and report the result."""
     recipe, config = _recipe_from(arguments)
     missing: Any = tyro.MISSING
     command = parse(Pretrain, "pretrain", arguments, Pretrain(data=missing, out=missing, recipe=recipe, config=config))
+    require(command.workers >= 1, "workers", command.workers, "1 or more")
+    if command.workers > 1 and world_size() == 1:
+        return launch(command.workers, "pretrain", arguments)
     # A worker that torchrun starts again goes on with what its run has written since, however that was begun.
     output = Output(command.out, command.resume or restarted(), command.overwrite and not restarted())
     set_threads(command.run.threads)
@@ -75,18 +83,26 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _recipe_from(arguments: Sequence[str]) -> tuple[RecipeName, PretrainConfig]:
-    """The recipe named by `--recipe`, whose values become the defaults of the other flags.
+    """The recipe named by `--recipe`, changed as `--method` needs; its values become the defaults of the other flags.
 
     `--epochs` and `--iterations` replace each other, so one given on the command line drops the recipe's other one.
     """
-    parser = argparse.ArgumentParser("implanting pretrain", add_help=False, allow_abbrev=False)
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("--recipe", default="cpu")
+    parser.add_argument("--method", default="cosine")
+    parser.add_argument("--start")
     parser.add_argument("--epochs", type=float)
     parser.add_argument("--iterations", type=int)
-    given, _ = parser.parse_known_args(list(arguments))
+    try:
+        given, _ = parser.parse_known_args(list(arguments))
+    except argparse.ArgumentError as fault:
+        raise ConfigError(f"{fault}; `implanting pretrain --help` lists all options") from None
     if given.recipe not in RECIPES:
         raise ConfigError(f"--recipe {given.recipe} is unknown; there are: {', '.join(RECIPES)}")
-    config = RECIPES[given.recipe].config
+    if given.method not in get_args(TrainingMethod):
+        known = ", ".join(get_args(TrainingMethod))
+        raise ConfigError(f"--method {given.method} is unknown to training; there are: {known}")
+    config = with_method(RECIPES[given.recipe].config, given.method, given.start)
     if given.epochs is not None or given.iterations is not None:
         config = dataclasses.replace(config, epochs=given.epochs, iterations=given.iterations)
     return given.recipe, config
@@ -99,15 +115,16 @@ def train(
     out: Output,
     device: torch.device,
 ) -> BaseNetwork:
-    """Stage 1 with a display, a log and the curves; a signal stops it, saved as it stands."""
-    log = TrainingLog(out.path.with_suffix(".jsonl"))
+    """Stage 1 with a display, a log and the curves; a signal stops it after its current state is saved."""
+    log, said = TrainingLog(out.path.with_suffix(".jsonl")), set[str]()
     with _stop_on_signal() as stopped, TrainingDisplay() as display:
 
         def observe(event: Event) -> None:
-            log(event)
             display(event)
-            if isinstance(event, Stopped | Finished):
-                plot_training(log.path, out.path.with_suffix(".png"))
+            with _going_on(said):
+                log(event)
+                if isinstance(event, Stopped | Finished):
+                    plot_training(log.path, out.path.with_suffix(".png"))
 
         return pretrain(
             config,
@@ -149,6 +166,17 @@ def read_splits(data: Path, config: PretrainConfig) -> tuple[ImageSet, ImageSet 
     except SplitMissing:
         say("no few-shot validation: the data has no split 'val'")
         return base_images, None
+
+
+@contextmanager
+def _going_on(said: set[str]) -> Iterator[None]:
+    """Say once that a file beside the base network cannot be written; training is worth more than its log."""
+    try:
+        yield
+    except ConfigError as error:
+        if str(error) not in said:
+            said.add(str(error))
+            say(f"training goes on without: {error}")
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from implanting.cli.verbs.pretrain import read_splits, train
 from implanting.config import DataConfig, ImplantConfig, RecipeChanges, RunConfig, TaskConfig
 from implanting.console import say, show_progress
 from implanting.datasets import ImageSet, check_disjoint, read_dataset
+from implanting.errors import ConfigError
 from implanting.evaluation import extra_images
 from implanting.pretraining import FREE, Output
 from implanting.reproduce import (
@@ -43,8 +44,11 @@ class Reproduce:
 
     HELP_FROM: ClassVar[tuple[type, ...]] = (TaskConfig, Evaluate)
 
-    what: Annotated[Literal["table1", "table2", "table3", "table4", "table5", "figure3"], tyro.conf.Positional]
-    """Tables 1: networks; 2: pooling, base and novel classes; 3: pooling of implants; 4: miniImageNet; 5: FC100."""
+    what: Annotated[
+        Literal["table1", "table2", "table3", "table4", "table5", "figure3", "ablation"], tyro.conf.Positional
+    ]
+    """Tables 1: networks; 2: pooling, base and novel classes; 3: pooling of implants; 4: miniImageNet; 5: FC100.
+    ablation: implants and their rivals on the same frozen features."""
     data: Path
     """A data set (docs/data.md): the one of the table, or any other."""
     out: Path
@@ -59,6 +63,8 @@ class Reproduce:
     queries: int = TaskConfig.queries
     tasks: int = TaskConfig.tasks
     """Tasks per cell; with implants at most 5,000, as in the paper. Figure 3 uses at most 20."""
+    systems: bool = False
+    """In tables 4 and 5, also train and test the systems that the paper quotes from the literature."""
     seed: int = TaskConfig.seed
     """Fixes initial weights, order and augmentation of training, images held out, and tasks."""
     half: bool = Evaluate.half
@@ -88,7 +94,10 @@ def read(command: Reproduce, image_size: int | None, split: str) -> ImageSet:
 
 def read_material(command: Reproduce, papers: DataName) -> Material:
     """Read the data and choose the training; for data that is not in the paper, the recipe for its `papers` data."""
-    command.out.mkdir(parents=True, exist_ok=True)
+    if command.out.exists() and not command.out.is_dir():
+        raise ConfigError(
+            f"`out` {command.out} is a file; a folder is needed for tables and base networks: name another"
+        )
     novel = read(command, command.reading.image_size, command.split)
     recipe = PAPER_RECIPES[paper_data(novel) or papers] if command.recipe == "paper" else command.recipe
     shared = recipe_settings(recipe, command.changes, command.reading, command.seed)
@@ -101,6 +110,7 @@ def read_material(command: Reproduce, papers: DataName) -> Material:
     changes = [f"{name.replace('_', ' ')} {value}" for name, value in changed.items() if name not in FREE]
     described = ", ".join([recipe, *changes])
     is_papers = command.recipe == "paper" and not changes
+    command.out.mkdir(parents=True, exist_ok=True)  # here, since what is refused above leaves nothing behind
     return Material(described, is_papers, shared, base_images, validation, novel, command.split)
 
 
@@ -125,5 +135,5 @@ def base_of(command: Reproduce, material: Material, stage1: Stage1) -> Path:
 
 def train_base(command: Reproduce, material: Material, stage1: Stage1, device: torch.device) -> BaseNetwork:
     """Load, resume or train a base network; it is unfinished if training was stopped."""
-    config, file = base_settings(stage1, material.stage1), base_of(command, material, stage1)
+    config, file = base_settings(stage1, material.stage1, command.out), base_of(command, material, stage1)
     return train(config, material.base_images, material.validation, Output(file, resume=True), device)

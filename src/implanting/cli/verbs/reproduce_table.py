@@ -20,6 +20,7 @@ from implanting.datasets import ImageSet
 from implanting.evaluation import TaskImages
 from implanting.fewshot import Result
 from implanting.reproduce import (
+    ABLATION,
     CLAIM_COLUMNS,
     HOLD_OUT,
     MARK,
@@ -44,7 +45,9 @@ from implanting.runtime import rank, write_atomically
 
 def _chosen_table(command: Reproduce) -> Table:
     """The table with the requested shots, and with a row of ours if the settings of implants differ."""
-    table = TABLES[command.what]
+    table = ABLATION if command.what == "ablation" else TABLES[command.what]
+    if command.systems:
+        table = table.with_systems()
     if command.adapt != ImplantConfig():
         table = table.with_ours(command.adapt)
     return table.with_shots(command.shot) if command.shot else table
@@ -55,7 +58,7 @@ def prepare(command: Reproduce) -> Experiment:
     table = _chosen_table(command)
     material, held_out = _base_images_for_tests(command, table, read_material(command, table.data))
     tasks = TaskConfig(command.way, 1, command.queries, command.tasks, command.seed)
-    trials, settings = Trials(TaskImages(material.novel, held_out), tasks), table.settings()
+    trials, settings = Trials(TaskImages(material.novel, held_out, material.base_images), tasks), table.settings()
     trials.draw([setting for group in settings.values() for setting in group])
     check_out(command, material, list(settings))
     return Experiment(table, material, trials)
@@ -109,13 +112,12 @@ def report(command: Reproduce, experiment: Experiment, results: dict[Setting, Re
     draw_table(
         table,
         results,
-        f"Table {table.number} of the paper, on {experiment.material.novel.name}",
+        f"{table.heading}, on {experiment.material.novel.name}",
         target.with_suffix(".png"),
     )
     if command.json:
         print_document(document)
         return
-    title = f"Table {table.number}: {table.title}"
-    print_table(title, ["", *table.columns], table_rows(table, results, mark, "\n"), "\n".join(texts))
+    print_table(table.heading, ["", *table.columns], table_rows(table, results, mark, "\n"), "\n".join(texts))
     print_table("What the paper claims", CLAIM_COLUMNS, claim_rows(decisions, mark))
     say(f"written: {target}.md, .json, .png")

@@ -2,14 +2,17 @@
 
 import dataclasses
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import tyro
 
+from implanting.bulk import csv_line
 from implanting.classifier import Answer, ImageClassifier, from_text
 from implanting.cli.parsing import parse
 from implanting.config import RunConfig, require
@@ -17,8 +20,8 @@ from implanting.console import print_document, print_table, say, show_progress
 from implanting.errors import ConfigError
 from implanting.fewshot import Share
 from implanting.images import inspect_folder
-from implanting.report import NONE, Score, ScoreReport, Shown, telling, write_report
-from implanting.runtime import set_threads
+from implanting.report import NONE, Bin, Score, ScoreReport, Shown, bins_of, is_report, telling, write_report
+from implanting.runtime import check_destination, holds, set_threads, write_atomically
 from implanting.version import __version__
 
 CONFUSIONS = 5
@@ -29,8 +32,8 @@ CONFUSIONS = 5
 class ScoreCommand:
     """Accuracy of a classifier on a folder of labelled images, one sub-folder per class, with a 95 % interval.
 
-    Folders of other names than the classifier's classes hold images that fit none of them: they count as right where
-    the classifier was made with --unknown and answers so.
+    A folder that is named after none of the classifier's classes is pointed out. Its images count as fitting no class:
+    the answer is right where the classifier was made with --unknown and gives it.
     """
 
     file: Annotated[Path, tyro.conf.Positional]
@@ -40,9 +43,13 @@ class ScoreCommand:
     report: Path | None = None
     """Write a report to this file (.html): confusion matrix, and heat maps of right and wrong answers."""
     shown: int = 12
-    """Right and wrong answers that the report shows, at most so many of each."""
+    """Right answers, and as many wrong ones, that the report shows at most."""
+    answers: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Write a row per image to this file (.csv): its true class, the answer and its probability."""
     skip_bad: bool = False
     """Leave out images that do not decode, and say which."""
+    overwrite: bool = False
+    """Let --report replace a page that this command has not written."""
     json: bool = False
     """End with one JSON document on stdout."""
     base: str | None = None
@@ -54,8 +61,16 @@ def main(arguments: Sequence[str]) -> int:
     """Classify all images, count, and show."""
     command = parse(ScoreCommand, "score", arguments)
     require(command.shown >= 0, "shown", command.shown, "0 or more")
-    if command.report is not None and command.report.suffix.lower() not in (".html", ".htm"):
-        raise ConfigError(f"--report {command.report}: the name of a report ends in .html")
+    if command.report is not None:
+        endings, inputs = (".html", ".htm"), (command.file,)
+        check_destination(
+            command.report, "report", endings, replaces=is_report, inputs=inputs, overwrite=command.overwrite
+        )
+    if command.answers is not None:
+        replaces, inputs = holds(b"image,true_class,"), (command.file,)
+        check_destination(
+            command.answers, "answers", ".csv", replaces=replaces, inputs=inputs, overwrite=command.overwrite
+        )
     set_threads(command.run.threads)
     began = time.monotonic()
     classifier = ImageClassifier.load(command.file, base=command.base, device=command.run.device)
@@ -65,10 +80,53 @@ def main(arguments: Sequence[str]) -> int:
     labels = [from_text(label, classifier.classes_) for label in found.labels]
     answers, _ = classifier.answers(found.paths, progress=show_progress)
     score = _score_of(classifier, labels, answers)
+    remarks = [*_strange_folders(classifier, labels), *_fitted_to(answers)]
+    show(command, score, remarks, time.monotonic() - began)
+    for remark in remarks:
+        say(f"{command.labelled}: {remark}")
+    if command.answers is not None:  # last, so that a full disk costs no results
+        write_atomically(command.answers, _as_csv(labels, answers))
     if command.report is not None:
-        write_report(_report_of(command, classifier, score, labels, answers), command.report)
-    show(command, score, time.monotonic() - began)
+        write_report(_report_of(command, classifier, score, labels, answers, remarks), command.report)
     return 0
+
+
+def _strange_folders(classifier: ImageClassifier, labels: Sequence[Any]) -> list[str]:
+    """A line per folder that is named after no class, with the class of the most similar name."""
+    known = {str(label).casefold(): label for label in classifier.classes_.tolist()}
+    remarks = []
+    for label, images in Counter(labels).items():
+        if label in classifier.classes_.tolist():
+            continue
+        nearest = get_close_matches(str(label).casefold(), known, n=1)
+        guess = (
+            f"; the nearest class is {str(known[nearest[0]])!r}: rename the folder if that is meant" if nearest else ""
+        )
+        never = "" if classifier.unknown is not None else ", which this classifier never answers"
+        remarks.append(
+            f"folder {str(label)!r} is no class, so its {images} images count as none of these{never}{guess}"
+        )
+    return remarks
+
+
+def _fitted_to(answers: Sequence[Answer]) -> list[str]:
+    seen = sum(answer.seen for answer in answers)
+    if not seen:
+        return []
+    return [
+        f"{seen} of {len(answers)} images are among those that the classifier was fitted to: how often it is right on "
+        "them says nothing about new images, so score others"
+    ]
+
+
+def _as_csv(labels: Sequence[Any], answers: Sequence[Answer]) -> bytes:
+    names = ["image", "true_class", "class", "right", "likeliest", "likeliest_probability", "fitted_to"]
+    lines = [csv_line(names)]
+    for label, answer in zip(labels, answers, strict=True):
+        likeliest, probability = answer.ranking[0]
+        right, seen = (str(truth).lower() for truth in (label == answer.label, answer.seen))
+        lines.append(csv_line([str(answer.source), label, answer.label, right, likeliest, probability, seen]))
+    return b"".join(lines)
 
 
 def _score_of(classifier: ImageClassifier, labels: Sequence[Any], answers: Sequence[Answer]) -> Score:
@@ -90,6 +148,7 @@ def _report_of(
     score: Score,
     labels: Sequence[Any],
     answers: Sequence[Answer],
+    remarks: Sequence[str],
 ) -> ScoreReport:
     """The report, with heat maps of the most telling answers."""
     sure = np.array([answer.ranking[0][1] for answer in answers])
@@ -111,7 +170,17 @@ def _report_of(
         settings=settings,
         code_version=__version__,
         unknown=str(classifier.unknown or "none of these"),
+        reliability=_reliability(score, labels, answers),
+        remarks=remarks,
     )
+
+
+def _reliability(score: Score, labels: Sequence[Any], answers: Sequence[Answer]) -> list[Bin]:
+    """Of the likeliest classes of images that are of a class, whether or not they were refused."""
+    known = score.truth != NONE
+    sure = np.array([answer.ranking[0][1] for answer in answers])
+    right = np.array([answer.ranking[0][0] == label for answer, label in zip(answers, labels, strict=True)])
+    return bins_of(sure[known], right[known])
 
 
 def _shown_image(classifier: ImageClassifier, label: Any, answer: Answer) -> Shown:
@@ -121,7 +190,7 @@ def _shown_image(classifier: ImageClassifier, label: Any, answer: Answer) -> Sho
     return Shown.of(str(answer.source), str(label), str(answer.label), named)
 
 
-def show(command: ScoreCommand, score: Score, seconds: float) -> None:
+def show(command: ScoreCommand, score: Score, remarks: Sequence[str], seconds: float) -> None:
     """The table, or the document."""
     names = (*score.classes, "none of these")
     if command.json:
@@ -129,7 +198,7 @@ def show(command: ScoreCommand, score: Score, seconds: float) -> None:
         print_document(
             {"classifier": str(command.file), "data": str(command.labelled), "code_version": __version__}
             | {"seconds": seconds, "results": [score.row()], "classes": classes}
-            | {"labels": names, "confusion": score.confusion.tolist()}
+            | {"labels": names, "confusion": score.confusion.tolist(), "remarks": list(remarks)}
         )
         return
     rows = [[name, str(share)] for name, share in zip(names, score.per_class, strict=True) if share.total]
@@ -141,7 +210,9 @@ def show(command: ScoreCommand, score: Score, seconds: float) -> None:
         ["class", "right (95 % interval)"],
         [*rows, ["all", str(score.accuracy)]],
         f"{seconds:.1f} s; commonest mistakes: {mistakes or 'none'}"
-        + (f"; report: {command.report}" if command.report else ""),
+        + "".join(
+            f"; {name}: {file}" for name, file in (("report", command.report), ("answers", command.answers)) if file
+        ),
     )
 
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from implanting.implants.adaptation import AdamW
+from implanting.runtime import AdamW
 from toys import seeded
 
 SHAPES = [(3, 4, 9), (3, 1, 1, 2), (1,)]

@@ -1,0 +1,111 @@
+"""`implanting check`: what the examples of a classifier, or of a folder, say about themselves."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from implanting.advice import Examples, Findings, check, examples_of
+from implanting.classifier import ImageClassifier
+from implanting.cli.parsing import parse
+from implanting.cli.verbs.findings import document, doubt, expected_accuracy
+from implanting.config import ClassifierConfig, RunConfig, require
+from implanting.console import print_document, print_table, print_text, say, show_progress
+from implanting.errors import ConfigError
+from implanting.images import inspect_folder
+from implanting.runtime import set_threads
+from implanting.version import __version__
+
+
+@dataclass(frozen=True)
+class Check:
+    """Photos that look mislabelled, copies, classes that are confused, and the accuracy to expect.
+
+    Every photo is asked of a classifier that was fitted without it. Nothing is changed.
+    """
+
+    examples: Annotated[Path, tyro.conf.Positional]
+    """A folder with one sub-folder per class, or a classifier made by `implanting fit --keep-supports`."""
+    most: int = 20
+    """Lines of each list that are shown; more are counted."""
+    skip_bad: bool = False
+    """Leave out images that do not decode, and say which."""
+    json: bool = False
+    """End with one JSON document on stdout, with all lines."""
+    base: str = ClassifierConfig.base
+    """The base network by which a folder is looked at, or that of a slim classifier."""
+    run: RunConfig = field(default_factory=RunConfig)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Ask every photo of a classifier that does not know it, and show what is found."""
+    command = parse(Check, "check", arguments)
+    require(command.most >= 1, "most", command.most, "1 or more")
+    set_threads(command.run.threads)
+    began = time.monotonic()
+    examples = _examples(command)
+    findings = check(examples)
+    if command.json:
+        facts = {"examples": str(command.examples), "code_version": __version__, "seconds": time.monotonic() - began}
+        print_document({**facts, **document(examples, findings)})
+    else:
+        show(command, examples, findings)
+    return 0
+
+
+def _examples(command: Check) -> Examples:
+    if not command.examples.is_dir():
+        given = command.base if command.base != ClassifierConfig.base else None
+        classifier = ImageClassifier.load(command.examples, base=given, device=command.run.device)
+        if classifier.supports_ is None:
+            raise ConfigError(
+                f"{command.examples} does not hold its photos, as it was not made with --keep-supports: "
+                "check the folder of photos instead"
+            )
+        return examples_of(classifier)
+    found = inspect_folder(command.examples, skip_bad=command.skip_bad, progress=show_progress)
+    for remark in found.remarks():
+        say(f"{command.examples}: {remark}")
+    classifier = ImageClassifier(command.base, implants=False, keep_supports=True, device=command.run.device)
+    classifier.fit(found.paths, found.labels, progress=show_progress)
+    return examples_of(classifier, [str(path) for path in found.paths])
+
+
+def show(command: Check, examples: Examples, findings: Findings) -> None:
+    """A line, then a table for each kind of finding."""
+    names, classes = examples.names, [str(label) for label in examples.classes]
+    print_text(expected_accuracy(findings))
+    if findings.unasked:
+        alone = ", ".join(classes[number] for number in findings.unasked)
+        print_text(f"nothing is known of classes with one photo: {alone}")
+    rows = [doubt(examples, one) for one in findings.mislabelled]
+    _table(command, "photos that look mislabelled", ["photo", "class", "looks like"], rows)
+    across = [
+        "one image in two classes, which no classifier can learn" if one.across else "" for one in findings.copies
+    ]
+    rows = [
+        ["\n".join(names[image] for image in group.images), remark or "count as further photos and teach nothing"]
+        for group, remark in zip(findings.copies, across, strict=True)
+    ]
+    _table(command, "copies of one image", ["photos", ""], rows)
+    counts = [int((examples.labels == number).sum()) for number in range(len(classes))]
+    rows = [
+        [_both(classes, pair.classes), f"{pair.mistakes} of {pair.examples}", _both(counts, pair.classes)]
+        for pair in findings.confused
+    ]
+    _table(command, "classes to take more photos of", ["confused", "photos taken for the other", "photos now"], rows)
+
+
+def _both(values: Sequence[object], pair: tuple[int, int]) -> str:
+    return " and ".join(str(values[number]) for number in pair)
+
+
+def _table(command: Check, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    if not rows:
+        print_text(f"{title}: none")
+        return
+    further = len(rows) - command.most
+    print_table(title, columns, rows[: command.most], f"and {further} more (--most, --json)" if further > 0 else "")

@@ -1,0 +1,87 @@
+"""Episodes: what a step draws, whatever came before it; training by episodes, stopped and resumed."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from implanting.base import load_base
+from implanting.config import EpisodeConfig, NetworkConfig
+from implanting.pretraining import pretrain
+from implanting.pretraining.episodes import EpisodeSource
+from toys import coloured, same, tiny_config
+
+IMAGES = coloured(6, 8, 16)
+EPISODE = EpisodeConfig(train_way=3, train_shot=2, train_queries=2, episodes=2)
+QUICK = {"pooling": "gap", "optimizer": "adam", "learning_rate": 1e-3, "episode": EPISODE}
+
+
+def source(method: str = "pn", **changes) -> EpisodeSource:
+    start = "some" if method == "gidaris" else None
+    return EpisodeSource(IMAGES, tiny_config(method=method, start=start, **{**QUICK, **changes}))
+
+
+def test_an_episode_has_its_classes_and_no_image_twice():
+    drawn = source().draw(4, 10)
+    assert drawn.indices.shape == (2, 3, 4)
+    for classes, indices in zip(drawn.classes, drawn.indices, strict=True):
+        assert len(set(classes.tolist())) == 3
+        assert torch.equal(IMAGES.labels[indices], classes[:, None].expand(3, 4))
+        assert len(set(indices.flatten().tolist())) == 12
+    again = source().draw(4, 10)
+    assert torch.equal(again.indices, drawn.indices)
+    assert not torch.equal(source().draw(5, 10).indices, drawn.indices)
+    images, further = drawn.images(IMAGES, source().config, 4)
+    assert len(images) == 24
+    assert len(further) == 0
+
+
+def test_other_base_classes_are_asked_about_as_often():
+    drawn = source("gidaris").draw(0, 10)
+    further = IMAGES.labels[drawn.further].view(2, -1)
+    assert further.shape == (2, 3 * 2)
+    for classes, others in zip(drawn.classes, further, strict=True):
+        assert not set(classes.tolist()) & set(others.tolist())
+
+
+def test_steps_of_co_training_come_first():
+    tadam = source("tadam", episode=dataclasses.replace(EPISODE, co_training=0.5, co_training_batch=7))
+    draws = [tadam.draw(step, 40) for step in range(40)]
+    assert all(len(drawn.further) == 7 and not len(drawn.classes) for drawn in draws[:2])
+    assert all(not len(drawn.further) and len(drawn.classes) == 2 for drawn in draws[-20:])
+
+
+MAML = {"architecture": NetworkConfig("c64f", 2), "pooling": "flatten"}
+
+
+@pytest.mark.parametrize(("method", "changes"), [("pn", {}), ("tadam", {"tau": 1.0}), ("maml", MAML)])
+def test_a_stopped_run_goes_on_to_the_same_weights(method, changes, tmp_path):
+    config = tiny_config(method=method, iterations=4, **{**QUICK, **changes})
+    whole = pretrain(config, IMAGES, None, tmp_path / "whole.safetensors", device="cpu")
+    file, asked = tmp_path / "stopped.safetensors", iter([False, True])
+    stopped = pretrain(config, IMAGES, None, file, device="cpu", stop=lambda: next(asked))
+    assert not stopped.finished
+    resumed = pretrain(config, IMAGES, None, file, device="cpu", resume=True)
+    assert same(dict(resumed.tensors), dict(whole.tensors))
+    loaded = load_base(file)
+    assert loaded.method == method
+    assert loaded.class_weights is None
+    assert loaded.fingerprint == whole.fingerprint
+
+
+def test_prototypical_networks_learn_colours(tmp_path):
+    config = tiny_config(method="pn", iterations=25, **{**QUICK, "learning_rate": 3e-3})
+    novel = coloured(5, 10, 16, seed=7, prefix="new")
+    seen = []
+    pretrain(dataclasses.replace(config, validation_tasks=20), IMAGES, novel, None, device="cpu", observe=seen.append)
+    losses = [event.loss for event in seen if hasattr(event, "loss")]
+    assert losses[-1] < losses[0] / 2
+
+
+def test_the_second_stage_starts_from_the_first(tmp_path):
+    first = pretrain(tiny_config(pooling="gap"), IMAGES, None, tmp_path / "first.safetensors", device="cpu")
+    config = tiny_config(method="gidaris", start=str(tmp_path / "first.safetensors"), **QUICK)
+    second = pretrain(config, IMAGES, None, tmp_path / "second.safetensors", device="cpu")
+    assert same(first.network.state_dict(), second.network.state_dict())
+    assert not torch.equal(first.class_weights, second.class_weights)
+    assert second.method_tensors.keys() >= {"gamma", "keys", "average_scale"}
