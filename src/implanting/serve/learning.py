@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float16, Float32, Int, UInt8
+from jaxtyping import Bool, Float32, Int, UInt8
 from PIL import Image
 
 from implanting.base import BaseNetwork
@@ -23,7 +23,7 @@ from implanting.images import resize
 NONE = "none of these"
 """The answer for a photo that fits no class."""
 
-Readings = Float16[np.ndarray, "photo dim"]
+Readings = Float32[np.ndarray, "photo dim"]
 
 THUMBNAIL = 16
 """Side of the thumbnails by which `advice` finds copies."""
@@ -40,24 +40,24 @@ def side_of(base: BaseNetwork) -> int:
 class Reading:
     """One photo, as the network read it."""
 
-    vector: Float16[np.ndarray, " dim"]
+    vector: Float32[np.ndarray, " dim"]
     thumbnail: UInt8[np.ndarray, "16 16 3"]
     """By which copies are found."""
 
     def to_bytes(self) -> bytes:
-        """For the store."""
-        return self.thumbnail.tobytes() + self.vector.tobytes()
+        """For the store, in half precision, in which every fit is made."""
+        return self.thumbnail.tobytes() + self.vector.astype(np.float16).tobytes()
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "Reading":
         """The inverse."""
         thumbnail = np.frombuffer(content[:THUMBNAIL_BYTES], np.uint8).reshape(THUMBNAIL, THUMBNAIL, 3)
-        return cls(np.frombuffer(content[THUMBNAIL_BYTES:], np.float16).copy(), thumbnail)  # torch wants it writable
+        return cls(np.frombuffer(content[THUMBNAIL_BYTES:], np.float16).astype(np.float32), thumbnail)
 
 
 def read(base: BaseNetwork, images: UInt8[np.ndarray, "photo size size 3"]) -> list[Reading]:
     """One pass through the network."""
-    vectors = base.read(torch.from_numpy(images)).half().numpy()
+    vectors = base.read(torch.from_numpy(images)).numpy()
     thumbnails = [resize(Image.fromarray(image), THUMBNAIL) for image in images]
     return [Reading(*both) for both in zip(vectors, thumbnails, strict=True)]
 
@@ -79,7 +79,7 @@ class Fitted:
     """Cross-fitted probabilities of each photo; nan where its class has no other photo."""
 
     @cached_property
-    def directions(self) -> Float32[np.ndarray, "photo dim"]:
+    def directions(self) -> Readings:
         """Readings of unit length: their products are cosines."""
         return unit(self.readings)
 
@@ -93,10 +93,10 @@ class Fitted:
         learned = self.classifier.learned_
         if learned.head is None:
             raise NotImplementedError("whatever is fitted to readings has a head")
-        probabilities, scores = learned.answers_by_readings(learned.head, torch.from_numpy(readings).float())
+        probabilities, scores = learned.answers_by_readings(learned.head, torch.from_numpy(readings))
         return probabilities.numpy(), (scores > self.threshold).numpy()
 
-    def nearest(self, reading: Float16[np.ndarray, " dim"], count: int) -> list[tuple[int, float]]:
+    def nearest(self, reading: Float32[np.ndarray, " dim"], count: int) -> list[tuple[int, float]]:
         """The labelled photos most like one, with their cosines."""
         cosines = self.directions @ unit(reading[None])[0]
         return [(self.photos[row], float(cosines[row])) for row in np.argsort(-cosines)[:count]]
@@ -119,7 +119,7 @@ def fit(
     classes = sorted(set(labels.values()), key=lambda number: names[number])
     places = {number: place for place, number in enumerate(classes)}
     numbers = torch.tensor([places[label] for label in labels.values()])
-    learned = learn_from_readings(base, side_of(base), torch.from_numpy(readings)[:, None], numbers)
+    learned = learn_from_readings(base, side_of(base), torch.from_numpy(readings)[:, None].half(), numbers)
     if learned.held_out is None:
         raise NotImplementedError("whatever is fitted to readings has answers for its own examples")
     classifier = ImageClassifier(base, unknown=NONE)
@@ -136,7 +136,6 @@ def load_classifier(path: Path) -> ImageClassifier:
     return classifier
 
 
-def unit(vectors: Readings) -> Float32[np.ndarray, "photo dim"]:
+def unit(vectors: Readings) -> Readings:
     """The same directions, of length 1."""
-    wide = vectors.astype(np.float32)
-    return wide / np.linalg.norm(wide, axis=1, keepdims=True).clip(1e-12)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-12)

@@ -69,7 +69,7 @@ def test_learning_follows_changes_and_readings_outlive_the_process(tmp_path: Pat
     second = Learner(again, base)
     again.undo(project)
     assert second.progress(project)[0] == 9  # read before, and not again
-    np.testing.assert_allclose(second.fitted(project).held_out, fitted.held_out, atol=1e-6)
+    np.testing.assert_allclose(second.fitted(project).held_out, fitted.held_out, atol=1e-3)  # half precision
     second.close()
     again.close()
 
