@@ -71,7 +71,7 @@ def photo(
     """A picture of blocks in about one colour, no two of which are alike."""
     generator, shape = np.random.default_rng(seed), (size[1], size[0])
     blocks = Image.fromarray(generator.integers(0, 256, (6, 6), dtype=np.uint8)).resize(size, Image.Resampling.NEAREST)
-    noise = generator.normal(0, 10, (*shape, 3)) + (np.asarray(blocks, dtype=float)[..., None] - 128) / 3
+    noise = generator.normal(0, 10, (*shape, 3)) + (np.asarray(blocks, dtype=float)[..., None] - 128) / 5
     file = io.BytesIO()
     Image.fromarray((np.array(colour) + noise).clip(0, 255).astype(np.uint8)).save(file, kind)
     return file.getvalue()

@@ -403,7 +403,7 @@ def many_photos(folder: Path, count: int, base: BaseNetwork) -> int:
     photos = store.add_records(project, [(label, f"photo {number}") for number, label in enumerate(labels)])
     generator = np.random.default_rng(0)
     thumbnail = np.zeros((16, 16, 3), np.uint8)
-    vectors = generator.normal(0, 1, (count, 1280)).astype(np.float32)
+    vectors = generator.normal(0, 1, (count, sum(base.reading_dims))).astype(np.float32)
     readings = {photo: Reading(vectors[number], thumbnail).to_bytes() for number, photo in enumerate(photos)}
     store.keep_readings(base.fingerprint, readings)
     picture = io.BytesIO()

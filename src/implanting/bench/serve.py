@@ -148,7 +148,7 @@ def _large_project(folder: Path, name: str, count: int, base: BaseNetwork) -> in
     project = store.add_project(name)
     classes = [store.add_class(project, f"class {number}") for number in range(CLASSES)]
     photos = store.add_records(project, [(classes[number % CLASSES], f"{number}.jpg") for number in range(count)])
-    vectors = np.random.default_rng(0).normal(0, 1, (count, base.network.dim)).astype(np.float32)
+    vectors = np.random.default_rng(0).normal(0, 1, (count, sum(base.reading_dims))).astype(np.float32)
     for start in range(0, count, CLASSES):  # classes that can be told apart
         for number in range(start, min(start + CLASSES, count)):
             vectors[number, : 20 * (number % CLASSES + 1)] += 2

@@ -8,5 +8,15 @@ from implanting.classifier.files import KIND, plain_labels
 from implanting.classifier.image_classifier import ImageClassifier
 from implanting.classifier.labels import Answer, from_text
 from implanting.classifier.learned import HeldOut, Learned
+from implanting.classifier.learning import learn_from_readings
 
-__all__ = ["KIND", "Answer", "HeldOut", "ImageClassifier", "Learned", "from_text", "plain_labels"]
+__all__ = [
+    "KIND",
+    "Answer",
+    "HeldOut",
+    "ImageClassifier",
+    "Learned",
+    "from_text",
+    "learn_from_readings",
+    "plain_labels",
+]

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Float16, Int
 from torch import Tensor
 
 from implanting.base import BaseNetwork
@@ -92,15 +92,21 @@ def with_implants(asked: Literal["auto"] | bool | np.bool_, base: BaseNetwork, c
 
 def learn_head(base: BaseNetwork, batches: Batches, labels: Int[Tensor, " image"]) -> Learned:
     """A head, the images read batch by batch: memory does not grow with them beyond their readings."""
-    counts = labels.bincount()
-    views = base.usage.head.support_views(int(counts.median()))
+    views = base.usage.head.support_views(int(labels.bincount().median()))
     vectors, size = [], 0
     for images in batches:
         vectors.append(read_views(base, images, views))
         size = images.shape[1]
-    readings = Readings(torch.cat(vectors), labels, torch.arange(len(labels)))
+    return learn_from_readings(base, size, torch.cat(vectors), labels)
+
+
+def learn_from_readings(
+    base: BaseNetwork, size: int, vectors: Float16[Tensor, "image view dim"], labels: Int[Tensor, " image"]
+) -> Learned:
+    """A head, from the joined readings of the views of images of a size that were read before."""
+    readings, counts = Readings(vectors, labels, torch.arange(len(labels))), labels.bincount()
     classify = prototype_classifier(base.pooling, 1.0, InferenceConfig())
-    empty = torch.zeros(len(counts), readings.vectors.shape[2])
+    empty, views = torch.zeros(len(counts), vectors.shape[2]), vectors.shape[1]
     learned = Learned(base, size, np.arange(len(counts)), empty, counts, classify, UNKNOWN, support_views=views)
     return fitted_again(replace(learned, readings=readings))
 

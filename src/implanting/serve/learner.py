@@ -206,8 +206,10 @@ class Learner:
         self._wake(project)
 
     def _run(self) -> None:
-        while not self._stopped:
+        while True:
             with self._turn:
+                if self._stopped:  # under the lock: else its notice could come just before the wait
+                    return
                 project, wait = self._next()
                 if project is None and not self._fresh:
                     self._turn.wait(wait)

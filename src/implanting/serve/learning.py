@@ -1,40 +1,34 @@
 """The seam to the classifier: a photo is read once, and everything else follows from readings.
 
-A reading is the one vector that the base network gives for a photo. Fitting, asking, cross-fitting and the nearest
-examples need no other pass through the network, so all of them are a matter of milliseconds.
+A reading is the vector that one pass through the base network gives for a photo. Fitting, asking, cross-fitting and the
+nearest examples need no other pass through the network, so they take a fraction of a second.
 """
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int, UInt8
+from jaxtyping import Bool, Float32, Int, UInt8
 from PIL import Image
 
 from implanting.base import BaseNetwork
-from implanting.classifier import ImageClassifier, Learned
-from implanting.config import InferenceConfig
-from implanting.dense_classification import left_out_cosines, probabilities, prototype_classifier, prototypes
-from implanting.fewshot import UNKNOWN, Calibration, calibrate, open_set_score
+from implanting.classifier import ImageClassifier, learn_from_readings
 from implanting.heatmap import Explanation
 from implanting.images import resize
 
 NONE = "none of these"
 """The answer for a photo that fits no class."""
 
-Readings = Float[np.ndarray, "photo dim"]
+Readings = Float32[np.ndarray, "photo dim"]
 
 THUMBNAIL = 16
 """Side of the thumbnails by which `advice` finds copies."""
 
 THUMBNAIL_BYTES = THUMBNAIL * THUMBNAIL * 3
-
-ENOUGH = 3
-"""Photos that some class must have for its photos to say how sure the classifier is."""
 
 
 def side_of(base: BaseNetwork) -> int:
@@ -46,24 +40,24 @@ def side_of(base: BaseNetwork) -> int:
 class Reading:
     """One photo, as the network read it."""
 
-    vector: Float[np.ndarray, " dim"]
+    vector: Float32[np.ndarray, " dim"]
     thumbnail: UInt8[np.ndarray, "16 16 3"]
     """By which copies are found."""
 
     def to_bytes(self) -> bytes:
-        """For the store."""
-        return self.thumbnail.tobytes() + self.vector.tobytes()
+        """For the store, in half precision, in which every fit is made."""
+        return self.thumbnail.tobytes() + self.vector.astype(np.float16).tobytes()
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "Reading":
         """The inverse."""
         thumbnail = np.frombuffer(content[:THUMBNAIL_BYTES], np.uint8).reshape(THUMBNAIL, THUMBNAIL, 3)
-        return cls(np.frombuffer(content[THUMBNAIL_BYTES:], np.float32).copy(), thumbnail)  # torch wants it writable
+        return cls(np.frombuffer(content[THUMBNAIL_BYTES:], np.float16).astype(np.float32), thumbnail)
 
 
 def read(base: BaseNetwork, images: UInt8[np.ndarray, "photo size size 3"]) -> list[Reading]:
     """One pass through the network."""
-    vectors = base.embed(torch.from_numpy(images)).mean(1).cpu().numpy()
+    vectors = base.read(torch.from_numpy(images)).numpy()
     thumbnails = [resize(Image.fromarray(image), THUMBNAIL) for image in images]
     return [Reading(*both) for both in zip(vectors, thumbnails, strict=True)]
 
@@ -81,7 +75,7 @@ class Fitted:
     """Places in `classes`."""
     readings: Readings
     thumbnails: UInt8[np.ndarray, "photo 16 16 3"]
-    held_out: Float[np.ndarray, "photo way"]
+    held_out: Float32[np.ndarray, "photo way"]
     """Cross-fitted probabilities of each photo; nan where its class has no other photo."""
 
     @cached_property
@@ -94,13 +88,15 @@ class Fitted:
         """The open-set score above which a photo fits no class; infinite where the photos are too few to say."""
         return self.classifier.learned_.calibration.threshold(self.classifier.refuse)
 
-    def ask(self, readings: Readings) -> tuple[Float[np.ndarray, "photo way"], Bool[np.ndarray, " photo"]]:
+    def ask(self, readings: Readings) -> tuple[Float32[np.ndarray, "photo way"], Bool[np.ndarray, " photo"]]:
         """The probability of each class, and whether the photo fits none."""
         learned = self.classifier.learned_
-        cosines = learned.cosines(torch.from_numpy(readings)[:, None])
-        return learned.probabilities(cosines).numpy(), (open_set_score(cosines) > self.threshold).numpy()
+        if learned.head is None:
+            raise NotImplementedError("whatever is fitted to readings has a head")
+        probabilities, scores = learned.answers_by_readings(learned.head, torch.from_numpy(readings))
+        return probabilities.numpy(), (scores > self.threshold).numpy()
 
-    def nearest(self, reading: Float[np.ndarray, " dim"], count: int) -> list[tuple[int, float]]:
+    def nearest(self, reading: Float32[np.ndarray, " dim"], count: int) -> list[tuple[int, float]]:
         """The labelled photos most like one, with their cosines."""
         cosines = self.directions @ unit(reading[None])[0]
         return [(self.photos[row], float(cosines[row])) for row in np.argsort(-cosines)[:count]]
@@ -123,32 +119,13 @@ def fit(
     classes = sorted(set(labels.values()), key=lambda number: names[number])
     places = {number: place for place, number in enumerate(classes)}
     numbers = torch.tensor([places[label] for label in labels.values()])
-    vectors, counts = torch.from_numpy(readings), numbers.bincount()
-    classify = prototype_classifier(base.pooling, base.tau, InferenceConfig("gap", "gap"))
-    means = prototypes(vectors, numbers.argsort(stable=True), counts)
-    cosines = left_out_cosines(vectors[:, None], vectors, numbers, means, counts)
-    given = probabilities(classify.tau * cosines)
-    calibration = _calibration(base, given, numbers, open_set_score(cosines), counts)
-    held_out = calibration.sharpen(given)
-    held_out[counts[numbers] < 2] = torch.nan
-    classifier = ImageClassifier(base, implants=False, unknown=NONE)
-    classifier.learned_ = Learned(
-        base, side_of(base), np.array([names[number] for number in classes]), means, counts, classify, calibration
-    )
-    return Fitted(
-        revision, classifier, tuple(classes), tuple(labels), numbers.numpy(), readings, thumbnails, held_out.numpy()
-    )
-
-
-def _calibration(
-    base: BaseNetwork, given: torch.Tensor, numbers: torch.Tensor, scores: torch.Tensor, counts: torch.Tensor
-) -> Calibration:
-    known = {shots: stored for shots, stored in base.usage.calibrations.items() if shots <= int(counts.median())}
-    usual = Calibration.from_document(known[max(known)]) if known else UNKNOWN
-    asked = counts[numbers] >= ENOUGH
-    if not bool(asked.any()):
-        return usual
-    return calibrate(given[asked], numbers[asked], scores[asked]).backed_by(usual)
+    learned = learn_from_readings(base, side_of(base), torch.from_numpy(readings)[:, None].half(), numbers)
+    if learned.held_out is None:
+        raise NotImplementedError("whatever is fitted to readings has answers for its own examples")
+    classifier = ImageClassifier(base, unknown=NONE)
+    classifier.learned_ = replace(learned, classes=np.array([names[number] for number in classes]))
+    held_out = learned.held_out.probabilities.numpy()
+    return Fitted(revision, classifier, tuple(classes), tuple(labels), numbers.numpy(), readings, thumbnails, held_out)
 
 
 def load_classifier(path: Path) -> ImageClassifier:

@@ -27,13 +27,13 @@ def test_fitting_to_readings_is_fitting_to_the_photos(base: BaseNetwork) -> None
     pixels = np.stack([load(content, side_of(base)) for content in photos])
     readings = dict(enumerate(read(base, pixels)))
     fitted = fit(base, 1, readings, dict(enumerate(labels)), NAMES)
-    slow = ImageClassifier(base, implants=False, query_pooling="gap").fit(photos, [NAMES[label] for label in labels])
+    slow = ImageClassifier(base, head="logistic").fit(photos, [NAMES[label] for label in labels])
     asked = [photo(colour, 100 + seed) for seed, colour in enumerate(COLOURS.values())]
     vectors = np.stack(
         [reading.vector for reading in read(base, np.stack([load(one, side_of(base)) for one in asked]))]
     )
     given, _ = fitted.ask(vectors)
-    np.testing.assert_allclose(given, slow.predict_proba(asked), atol=1e-4)
+    np.testing.assert_allclose(given, slow.predict_proba(asked), atol=1e-3)  # readings are kept in half precision
     assert [NAMES[number] for number in fitted.classes] == slow.classes_.tolist()
 
 
@@ -69,7 +69,7 @@ def test_learning_follows_changes_and_readings_outlive_the_process(tmp_path: Pat
     second = Learner(again, base)
     again.undo(project)
     assert second.progress(project)[0] == 9  # read before, and not again
-    np.testing.assert_allclose(second.fitted(project).held_out, fitted.held_out, atol=1e-6)
+    np.testing.assert_allclose(second.fitted(project).held_out, fitted.held_out, atol=1e-3)  # half precision
     second.close()
     again.close()
 

@@ -95,7 +95,7 @@ document.addEventListener("keydown", (event) => {
   const key = event.key.toLowerCase();
   if ((event.ctrlKey || event.metaKey) && key === "z") { event.preventDefault(); if (event.shiftKey) project.makeAgain(); else project.takeBack(); }
   else if ((event.ctrlKey || event.metaKey) && key === "y") { event.preventDefault(); project.makeAgain(); }
-  else if (event.key === "?" && !document.querySelector("dialog")) help();
+  else if (event.key === "?" && !document.querySelector("dialog[open]")) help();
 });
 
 document.addEventListener("paste", async (event) => {
