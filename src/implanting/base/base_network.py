@@ -55,7 +55,7 @@ class HeadDefaults:
     recognition: tuple[tuple[int, int], ...] = ()
     """Pairs of readings: rooted probabilities of known classes, and a middle reading whose weight in the first row is
     multiplied by up to `MOST_UNKNOWN`, the less these probabilities recognise the supports."""
-    penalty: float = 0.1
+    penalty: float = 0.03
     """On the squared length of class weights, half of it, against the sum of cross-entropies."""
     few_shot_views: int = 1
     """Views of each support that are averaged where supports are few."""
