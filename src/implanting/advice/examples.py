@@ -4,21 +4,11 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int, UInt8
-from torch import Tensor
+from jaxtyping import Bool, Float, Int
 
 from implanting.advice.copies import Thumbnails, shrunken
-from implanting.base import BaseNetwork
 from implanting.classifier import ImageClassifier
 from implanting.errors import ConfigError, DataError
-from implanting.fewshot import sharpness
-from implanting.head import fit_head
-from implanting.images import BATCH
-
-PENALTY = 0.1
-"""Of the weights of logistic regression (`docs/lab-log.md`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,42 +31,30 @@ class Examples:
         return np.isfinite(self.probabilities).all(1)
 
 
-def examples_of(classifier: ImageClassifier, names: Sequence[str] | None = None) -> Examples:
-    """The examples that a classifier was fitted to; `names` in the order in which they were given."""
-    classifier.check_fitted()
-    learned = classifier.learned_
-    if learned.supports is None:
+def examples_of(
+    classifier: ImageClassifier, names: Sequence[str] | None = None, thumbnails: Thumbnails | None = None
+) -> Examples:
+    """The examples that a classifier was fitted to; names and thumbnails in the order in which they were given.
+
+    Without thumbnails, copies are found where the classifier keeps its examples.
+    """
+    held_out, learned = classifier.held_out_, classifier.learned_
+    if held_out is None:
         raise ConfigError(
-            "the classifier does not hold its examples: fit it with `keep_supports`, or check the folder of photos"
+            "the classifier does not know what it says of held-out examples, as it was made by an earlier version or "
+            "changed since: fit it again, or check the folder of photos"
         )
-    images, labels = learned.supports
-    if names is not None and len(names) != len(labels):
-        raise DataError(f"{len(names)} names are given for {len(labels)} examples; needed is one name per example")
-    classes = tuple(learned.classes.tolist())
-    return Examples(
-        names if names is not None else _numbered(labels.numpy(), classes),
-        classes,
-        labels.numpy(),
-        cross_fitted(learned.base, images, labels).numpy(),
-        shrunken(images),
-    )
-
-
-def unit_vectors(phi: Float[Tensor, "image location dim"]) -> Float[Tensor, "image dim"]:
-    """The root of the mean of phi, of unit length."""
-    pooled = phi.mean(1)
-    return F.normalize(pooled.sign() * pooled.abs().sqrt(), dim=1)
-
-
-def cross_fitted(
-    base: BaseNetwork, images: UInt8[Tensor, "image height width 3"], labels: Int[Tensor, " image"]
-) -> Float[Tensor, "image way"]:
-    """Probabilities of each image by logistic regression that was fitted without its fold; nan where it is alone."""
-    vectors = torch.cat([unit_vectors(base.embed(batch).cpu()) for batch in images.split(BATCH)])
-    scores = fit_head(vectors, vectors, labels, [vectors.shape[1]], [[1.0]], PENALTY).held_out.scores
-    asked = scores.isfinite().all(1)
-    power = sharpness(scores[asked].double().log_softmax(1), labels[asked]) if asked.any() else 1.0
-    return torch.softmax(power * scores, dim=1)
+    numbers, labels, classes = held_out.numbers.numpy(), held_out.labels.numpy(), tuple(learned.classes.tolist())
+    if names is not None and len(names) <= numbers.max(initial=-1):
+        raise DataError(
+            f"{len(names)} names are given for {numbers.max() + 1} examples; needed is one name per example"
+        )
+    if thumbnails is not None:
+        thumbnails = thumbnails[numbers]
+    elif learned.supports is not None and len(learned.supports[1]) == len(labels):
+        thumbnails = shrunken(learned.supports[0])
+    named = _numbered(labels, classes) if names is None else [names[number] for number in numbers]
+    return Examples(named, classes, labels, held_out.probabilities.numpy(), thumbnails)
 
 
 def _numbered(labels: Int[np.ndarray, " example"], classes: Sequence[Hashable]) -> list[str]:

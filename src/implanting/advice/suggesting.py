@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+import torch.nn.functional as F
+from jaxtyping import Float, Int, UInt8
+from torch import Tensor
 
-from implanting.advice.examples import unit_vectors
-from implanting.classifier import ImageClassifier
+from implanting.classifier import ImageClassifier, Learned
 from implanting.config import require
 from implanting.errors import DataError
 from implanting.images import Failure, ImageSource, decode_batches, list_sources
@@ -45,22 +46,33 @@ def suggest(
         raise DataError("there is no image to suggest from; one or more are needed")
     indices, given, vectors, failures = [], [], [], []
     for batch in decode_batches(sources, learned.size, skip_bad=True, progress=progress, doing="looking at photos"):
-        features = learned.features(batch.images)
-        given.append(learned.probabilities(learned.cosines(features)))
-        vectors.append(unit_vectors(features))
+        probabilities, read = _looked_at(learned, batch.images)
+        given.append(probabilities)
+        vectors.append(F.normalize(read, dim=1))
         indices += batch.indices.tolist()
         failures += batch.failures
     if not indices:
         raise DataError(f"none of the {len(sources)} images decodes, such as: {failures[0].reason}")
-    probabilities = torch.cat(given)
-    best = probabilities.topk(2)
+    everything = torch.cat(given)
+    best = everything.topk(2)
     names = learned.classes[best.indices.numpy()].tolist()
-    chosen = choose(probabilities.numpy(), torch.cat(vectors).numpy(), count)
+    chosen = choose(everything.numpy(), torch.cat(vectors).numpy(), count)
     suggested = [
         Suggestion(sources[indices[row]], tuple(zip(names[row], best.values[row].tolist(), strict=True)))
         for row in chosen
     ]
     return suggested, failures
+
+
+def _looked_at(
+    learned: Learned, images: UInt8[Tensor, "image height width 3"]
+) -> tuple[Float[Tensor, "image way"], Float[Tensor, "image dim"]]:
+    """The probabilities of images, and vectors by which they are compared, from one pass through the network."""
+    if learned.head is not None:
+        vectors = learned.base.read(images)
+        return learned.answers_by_readings(learned.head, vectors)[0], vectors
+    features = learned.features(images)
+    return learned.probabilities(learned.cosines(features)), features.mean(1)
 
 
 def choose(

@@ -23,6 +23,7 @@ from implanting.dense_classification import CosineClassifier
 from implanting.errors import ConfigError
 from implanting.images import Preprocessing
 from implanting.networks import (
+    TEMPERATURE,
     Embedding,
     ImplantedModule,
     ModuleNetwork,
@@ -38,6 +39,11 @@ from implanting.runtime import Progress, prefixed, silent
 FEW_SHOTS = 3
 """With fewer supports per class, more views of each may help."""
 
+RECOGNISED, UNRECOGNISED, MOST_UNKNOWN = 3.8, 4.8, 5.0
+"""Mean entropy, in nats, of the answers of a base to the supports up to which it recognises them, and from which it
+does not: photos have 2.9 to 3.8, drawn characters 4.9. Images that it does not recognise differ in its middle layers,
+which there weigh `MOST_UNKNOWN` times as much (docs/lab-log.md)."""
+
 
 @dataclass(frozen=True)
 class HeadDefaults:
@@ -46,6 +52,9 @@ class HeadDefaults:
     reading_weights: tuple[tuple[float, ...], ...] = ((1.0,),)
     """The weight of each reading. The first row is the rule; a task whose held-out supports are clearly better off with
     another row takes that."""
+    recognition: tuple[tuple[int, int], ...] = ()
+    """Pairs of readings: rooted probabilities of known classes, and a middle reading whose weight in the first row is
+    multiplied by up to `MOST_UNKNOWN`, the less these probabilities recognise the supports."""
     penalty: float = 0.1
     """On the squared length of class weights, half of it, against the sum of cross-entropies."""
     few_shot_views: int = 1
@@ -56,6 +65,20 @@ class HeadDefaults:
     def support_views(self, shots: int) -> int:
         """Views of each support that are averaged, with so many supports per class."""
         return self.few_shot_views if shots < FEW_SHOTS else 1
+
+    def weights_for(self, supports: Float[Tensor, "image dim"], dims: Sequence[int]) -> tuple[tuple[float, ...], ...]:
+        """Weights of the readings to choose among for these supports; the first row is the rule."""
+        rule, parts = list(self.reading_weights[0]), supports.split(list(dims), dim=1)
+        for classes, middle in self.recognition:
+            unknown = (mean_entropy(parts[classes]) - RECOGNISED) / (UNRECOGNISED - RECOGNISED)
+            rule[middle] *= MOST_UNKNOWN ** min(max(unknown, 0.0), 1.0)
+        return tuple(rule), *self.reading_weights[1:]
+
+
+def mean_entropy(rooted: Float[Tensor, "image known_class"]) -> float:
+    """The mean entropy of answers at temperature 1, in nats, from roots of their probabilities at `TEMPERATURE`."""
+    answers = torch.softmax(2 * TEMPERATURE * rooted.clamp_min(1e-12).log(), dim=1)
+    return torch.special.entr(answers).sum(1).mean().item()
 
 
 @dataclass(frozen=True)

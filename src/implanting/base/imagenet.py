@@ -6,6 +6,7 @@ checked by its hash and read as plain tensors.
 
 import dataclasses
 import hashlib
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -40,8 +41,9 @@ PIXELS = Normalisation((127 / 255,) * 3, (128 / 255,) * 3)
 POOLING: Pooling = "gap"
 """How they were trained, and better at test than dense queries on flowers (docs/lab-log.md)."""
 
-LAST_WEIGHTS, MIDDLE_WEIGHTS = (1.0, 1.0, 0.87), (1.5, 3.0, 6.0)
-"""Of the readings of the last layers, and those of the middle one among which a task may choose (docs/lab-log.md)."""
+LAST_WEIGHTS, MIDDLE_WEIGHTS = (1.0, 0.5, 1.0), (1.0, 2.5, 6.0)
+"""Weights of the readings of the last layers, and of the middle one: the first where the network recognises the images,
+the others for tasks that choose them (docs/lab-log.md)."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +204,11 @@ def _head(with_classes: Sequence[bool]) -> HeadDefaults:
     """
     others = [LAST_WEIGHTS if known else LAST_WEIGHTS[:2] for known in with_classes]
     rows = (tuple(weight for last in others for weight in (*last, middle)) for middle in MIDDLE_WEIGHTS)
-    return HeadDefaults(tuple(rows), few_shot_views=2, calibrations=_calibrations(IMAGENET, "head_calibrations"))
+    middles = list(itertools.accumulate(len(last) + 1 for last in others))
+    recognition = tuple((end - 2, end - 1) for end, known in zip(middles, with_classes, strict=True) if known)
+    return HeadDefaults(
+        tuple(rows), recognition, few_shot_views=2, calibrations=_calibrations(IMAGENET, "head_calibrations")
+    )
 
 
 @cache

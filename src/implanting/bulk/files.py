@@ -165,12 +165,22 @@ def write_rows(path: Path, rows: Iterable[Row], top: int = 1) -> None:
         writer.close()
 
 
+def _open_partial(partial: Path) -> int:
+    """The file in between has a known name, since runs find each other by it; a link in its place is not followed."""
+    try:
+        return os.open(partial, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+    except OSError as error:
+        raise ConfigError(
+            f"{partial} cannot be written ({error.strerror}): remove it, or choose another file"
+        ) from error
+
+
 @contextmanager
 def _claimed(path: Path) -> Iterator[BinaryIO]:
     """The file in between, for this run alone."""
     partial = path.with_name(f".{path.name}.partial")
     taken = ConfigError(f"{path} is being written by another run: wait for it, or choose another shard or file")
-    with os.fdopen(os.open(partial, os.O_RDWR | os.O_CREAT, 0o666), "r+b") as file:
+    with os.fdopen(_open_partial(partial), "r+b") as file:
         try:
             if fcntl is not None:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -8,6 +8,7 @@ from itertools import count
 from pathlib import Path
 
 from implanting.errors import ConfigError
+from implanting.runtime import open_file, replacing
 
 DOUBTFUL = "doubtful"
 """The folder of answers whose probability is below the one asked for, with a folder for each class inside."""
@@ -58,6 +59,7 @@ class SortedImages:
             place.unlink(missing_ok=True)  # a link that leads nowhere
             place.symlink_to(source.resolve())
             return place
-        partial = place.with_name(f".{place.name}.partial")
-        shutil.copy2(source, partial)
-        return partial.replace(place)
+        with open_file(source) as image, replacing(place) as file:
+            shutil.copyfileobj(image, file)
+        shutil.copystat(source, place)
+        return place

@@ -118,7 +118,8 @@ def fitted_again(learned: Learned) -> Learned:
     readings, defaults = learned.readings, learned.base.usage.head
     queries, labels = readings.vectors[:, 0].float(), readings.labels
     supports = queries if learned.support_views == 1 else readings.vectors.float().mean(1)
-    fitted = fit_head(supports, queries, labels, learned.base.reading_dims, defaults.reading_weights, defaults.penalty)
+    dims = learned.base.reading_dims
+    fitted = fit_head(supports, queries, labels, dims, defaults.weights_for(queries, dims), defaults.penalty)
     calibration = _head_calibration(learned.base, fitted, labels)
     probabilities = torch.softmax(calibration.power * fitted.held_out.scores, dim=-1)
     kept = readings

@@ -29,7 +29,7 @@ EXAMPLES = {
   implanting score trees.safetensors labelled/ --report trees.html --answers trees.csv""",
     "check": """\
   implanting check photos/                               one sub-folder per class
-  implanting check trees.safetensors                     made with --keep-supports""",
+  implanting check trees.safetensors                     the photos that it was fitted to""",
     "suggest": """\
   implanting suggest trees.safetensors unlabelled/ --count 20""",
     "explain": """\
@@ -73,12 +73,12 @@ EXAMPLES = {
   implanting bench evaluate --tasks 2000 --json""",
     "bench classifier": """\
   implanting bench classifier --json""",
-    "bench serve": """\
-  implanting bench serve --photos 64 --requests 1000""",
     "bench photos": """\
   implanting bench photos photos/                                  one sub-folder per class, a few photos in each
   implanting bench photos photos/ --images 1 5 --draws 200         narrower intervals
   implanting bench photos photos/ --base lite0+lite2 --way 5 --json""",
+    "bench serve": """\
+  implanting bench serve --photos 64 --requests 1000""",
     "export": """\
   implanting export trees.safetensors --onnx trees.onnx
   implanting export trees.safetensors --onnx trees.onnx --heat-map   with a map for each class""",

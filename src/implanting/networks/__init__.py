@@ -4,7 +4,15 @@ A network is a torch module with a description of its implanted layers (`tail`).
 to `base`.
 """
 
-from implanting.networks.efficientnet import LITE0, LITE2, EfficientNetLite, LiteVariant, build_lite, published_lite
+from implanting.networks.efficientnet import (
+    LITE0,
+    LITE2,
+    TEMPERATURE,
+    EfficientNetLite,
+    LiteVariant,
+    build_lite,
+    published_lite,
+)
 from implanting.networks.frozen import device_of, folded, packed
 from implanting.networks.own_module import ImplantedModule, ModuleNetwork
 from implanting.networks.phi import Embedding
@@ -17,6 +25,7 @@ __all__ = [
     "LITE0",
     "LITE2",
     "NETWORKS",
+    "TEMPERATURE",
     "Activation",
     "EfficientNetLite",
     "Embedding",

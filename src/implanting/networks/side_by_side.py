@@ -42,6 +42,11 @@ class SideBySide(nn.Module):
         """No map for implants to read, and phi."""
         return [], self(x)
 
+    @property
+    def reading_dims(self) -> tuple[int, ...]:
+        """How many numbers each reading has, one member after the other."""
+        return tuple(dim for member in self.networks for dim in member.reading_dims)
+
     def readings(self, x: Images) -> list[Float[Tensor, "image _"]]:
         """Those of each member, one member after the other."""
         return [reading for member in self.networks for reading in member.readings(x)]

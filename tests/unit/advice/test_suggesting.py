@@ -83,6 +83,10 @@ def test_an_example_alone_in_its_class_has_no_answer(base):
     assert examples_of(classifier).asked.tolist() == [True, True, True, True, False]
 
 
-def test_examples_that_were_not_kept(base):
-    with pytest.raises(ConfigError, match="fit it with `keep_supports`"):
-        examples_of(fitted(FewShotClassifier(base, implants=False)))
+def test_examples_of_a_classifier_that_was_changed_since(base):
+    classifier = fitted(FewShotClassifier(base, implants=False))
+    with pytest.raises(DataError, match="3 names are given for 16 examples"):
+        examples_of(classifier, ["a", "b", "c"])
+    classifier.add_images(IMAGES[16:18], NAMES[16:18])
+    with pytest.raises(ConfigError, match="fit it again, or check the folder"):
+        examples_of(classifier)

@@ -1,6 +1,9 @@
 """How base networks are used where the user does not say."""
 
+import math
+
 import pytest
+import torch
 
 from implanting.base import load_base
 from implanting.base.base_network import UsageDefaults
@@ -24,6 +27,22 @@ def test_two_side_by_side_weigh_the_readings_of_each_as_of_one():
     for one, two in zip(alone.usage.head.reading_weights, pair.usage.head.reading_weights, strict=True):
         assert two == (*one, *one)
     assert len(pair.reading_dims) == len(pair.usage.head.reading_weights[0])
+
+
+@pytest.mark.parametrize(
+    ("known_classes", "weight"),
+    [(1, 1.0), (30, 1.0), (72, math.sqrt(5)), (200, 5.0)],  # entropies 0, 3.4, 4.28 (about halfway) and 5.3
+)
+def test_the_less_a_base_recognises_the_supports_the_more_its_middle_counts(known_classes, weight):
+    base = load_base("efficientnet-lite0")
+    answers = torch.zeros(3, 1000)
+    answers[:, :known_classes] = (1 / known_classes) ** 0.5  # equally likely, at whatever temperature
+    rest = [torch.rand(3, dim) for dim in base.reading_dims]
+    vectors = torch.cat([*rest[:2], answers, rest[3]], dim=1)
+    rule, *others = base.usage.head.weights_for(vectors, base.reading_dims)
+    assert rule[:3] == base.usage.head.reading_weights[0][:3]
+    assert rule[3] == pytest.approx(weight, rel=0.05)
+    assert tuple(others) == base.usage.head.reading_weights[1:]
 
 
 def test_a_larger_tau_is_undone_by_smaller_powers():

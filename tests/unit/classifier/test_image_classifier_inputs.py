@@ -114,7 +114,7 @@ def test_bad_input_is_one_clear_line(base, images, labels, said):
         ({"image_size": 4}, "4 x 4 px"),
         ({"support_pooling": "dense"}, "`support_pooling` is dense"),
         ({"query_pooling": "max"}, "`query_pooling` is max"),
-        ({"implants": True, "implant_epochs": 0}, "`implant_epochs` is 0"),
+        ({"implants": True, "implant_epochs": -1}, "`implant_epochs` is -1"),
     ],
 )
 def test_bad_settings_are_one_clear_line(base, settings, said):

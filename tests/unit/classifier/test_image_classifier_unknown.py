@@ -38,7 +38,7 @@ def test_the_more_may_be_refused_the_more_is(base):
 
 @pytest.mark.parametrize(("labels", "unknown"), [(NUMBERS, "other"), (NUMBERS.astype(np.uint8), 1000), (NAMES, -1)])
 def test_the_unknown_label_may_be_of_another_kind(base, labels, unknown):
-    classifier = fitted(FewShotClassifier(base, implants=False, unknown=unknown, refuse=0.9), labels)
+    classifier = fitted(FewShotClassifier(base, implants=False, unknown=unknown, refuse=0.5), labels)
     images = np.concatenate([IMAGES[TRAINED], noise(2, 32, 32, 3).numpy()])
     answers = classifier.predict(images).tolist()
     assert answers[-1] == unknown

@@ -8,13 +8,12 @@ from typing import Annotated
 
 import tyro
 
-from implanting.advice import Examples, Findings, check, examples_of
+from implanting.advice import Examples, Findings, check, examples_of, thumbnails_of
 from implanting.classifier import ImageClassifier
 from implanting.cli.parsing import parse
 from implanting.cli.verbs.findings import document, doubt, expected_accuracy
 from implanting.config import ClassifierConfig, RunConfig, require
 from implanting.console import print_document, print_table, print_text, say, show_progress
-from implanting.errors import ConfigError
 from implanting.images import inspect_folder
 from implanting.runtime import set_threads
 from implanting.version import __version__
@@ -28,7 +27,7 @@ class Check:
     """
 
     examples: Annotated[Path, tyro.conf.Positional]
-    """A folder with one sub-folder per class, or a classifier made by `implanting fit --keep-supports`."""
+    """A folder with one sub-folder per class, or a classifier made by `implanting fit`."""
     most: int = 20
     """Lines of each list that are shown; more are counted."""
     skip_bad: bool = False
@@ -60,18 +59,13 @@ def _examples(command: Check) -> Examples:
     if not command.examples.is_dir():
         given = command.base if command.base != ClassifierConfig.base else None
         classifier = ImageClassifier.load(command.examples, base=given, device=command.run.device)
-        if classifier.supports_ is None:
-            raise ConfigError(
-                f"{command.examples} does not hold its photos, as it was not made with --keep-supports: "
-                "check the folder of photos instead"
-            )
         return examples_of(classifier)
     found = inspect_folder(command.examples, skip_bad=command.skip_bad, progress=show_progress)
     for remark in found.remarks():
         say(f"{command.examples}: {remark}")
-    classifier = ImageClassifier(command.base, implants=False, keep_supports=True, device=command.run.device)
+    classifier = ImageClassifier(command.base, implants=False, device=command.run.device)
     classifier.fit(found.paths, found.labels, progress=show_progress)
-    return examples_of(classifier, [str(path) for path in found.paths])
+    return examples_of(classifier, [str(path) for path in found.paths], thumbnails_of(found.paths, show_progress))
 
 
 def show(command: Check, examples: Examples, findings: Findings) -> None:
@@ -90,7 +84,10 @@ def show(command: Check, examples: Examples, findings: Findings) -> None:
         ["\n".join(names[image] for image in group.images), remark or "count as further photos and teach nothing"]
         for group, remark in zip(findings.copies, across, strict=True)
     ]
-    _table(command, "copies of one image", ["photos", ""], rows)
+    if examples.thumbnails is None:
+        print_text("copies of one image: not known, as the classifier does not keep its photos; check their folder")
+    else:
+        _table(command, "copies of one image", ["photos", ""], rows)
     counts = [int((examples.labels == number).sum()) for number in range(len(classes))]
     rows = [
         [_both(classes, pair.classes), f"{pair.mistakes} of {pair.examples}", _both(counts, pair.classes)]

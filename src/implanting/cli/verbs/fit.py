@@ -27,9 +27,6 @@ SHOWN = 30
 DOUBTS = 5
 """Photos named that look mislabelled; `implanting check` lists all."""
 
-MOST_EXAMINED = 1000
-"""Photos up to which `fit` says what accuracy to expect; for more, `implanting check` does."""
-
 
 @dataclass(frozen=True)
 class Fit:
@@ -86,7 +83,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def learned(command: Fit) -> tuple[ImageClassifier, Examples | None]:
-    """The classifier to save, and its examples where they are new and not too many to be looked at."""
+    """The classifier to save, and its examples where they are new."""
     if command.photos is not None and command.start is None:
         return _fresh(command, command.photos)
     if command.start is not None and command.photos is None:
@@ -100,15 +97,11 @@ def _fresh(command: Fit, photos: Path) -> tuple[ImageClassifier, Examples | None
         say(f"{photos}: {remark}")
     for remark in remarks_on_copies(found):
         say(f"{photos}: {remark}")
-    few = len(found.paths) <= MOST_EXAMINED
-    settings = {**vars(command.classifier), "keep_supports": few or command.classifier.keep_supports}
-    classifier = ImageClassifier(**settings, random_state=command.seed, device=command.run.device)
+    classifier = ImageClassifier(**vars(command.classifier), random_state=command.seed, device=command.run.device)
     classifier.fit(found.paths, found.labels, progress=show_progress)
-    examples = examples_of(classifier, [str(path) for path in found.paths]) if few else None
-    if not command.classifier.keep_supports:
-        classifier.keep_supports = False
-        classifier.learned_ = dataclasses.replace(classifier.learned_, supports=None)
-    return classifier, examples
+    if classifier.held_out_ is None:
+        return classifier, None
+    return classifier, examples_of(classifier, [str(path) for path in found.paths])
 
 
 def _changed(command: Fit, start: Path) -> ImageClassifier:
