@@ -265,7 +265,7 @@ def test_explain_draws_a_picture(trees, photos, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--out", "a.txt"], "a.txt is no picture's name"),
+        (["--out", "a.txt"], "a.txt is not a name for a picture"),
         (["--out", "a.png", "--label", "fir"], "no class 'fir'"),
         (["--out", "a.png", "--top", "0"], "--top is 0"),
         (["--out", "gone/a.png"], "cannot be written"),
