@@ -181,7 +181,7 @@ def test_predict_none_of_these(photos, base_file, tmp_path, capsys):
     others = [row["class"] for row in predicted(capsys, out, photos / "strange", "--unknown", "?", "--refuse", "0.9")]
     assert others.count("?") >= answers.count("no tree")
     assert main(["predict", str(out), str(photos / "strange"), "--refuse", "0.001", "--json"]) == 0
-    assert "no image is answered 'no tree': 16 images" in capsys.readouterr().err
+    assert "no image is answered 'no tree': 16 held-out images" in capsys.readouterr().err
 
 
 def test_changing_a_saved_classifier(trees, photos, tmp_path, capsys):
