@@ -38,7 +38,7 @@ class ExportedClassifier(nn.Module):
         self.scale, self.shift = nn.Buffer(1 / (255 * std)), nn.Buffer(-mean / std)
 
     def forward(self, images: Tensor) -> tuple[Tensor, ...]:
-        """Map uint8 images [image size size 3] to probabilities [image way], scores [image] and maps [image way _ _]."""
+        """Map uint8 images [image size size 3] to probabilities [image way], scores [image], maps [image way _ _]."""
         normalised = images.permute(0, 3, 1, 2).to(torch.float32) * self.scale + self.shift
         if self.learned.head is not None:
             return self.by_head(self.learned.head, normalised)
