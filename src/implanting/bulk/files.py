@@ -1,7 +1,7 @@
-"""Rows in files that are there whole or not at all, and that two runs never write at once.
+"""Files of rows that are complete or absent, and that two runs never write at once.
 
-Rows go to `.NAME.partial`, which is locked while a run writes it and becomes the file when all rows are in it. What a
-killed run leaves behind is not locked any more: the next run begins it again.
+Rows go to `.NAME.partial`, which is locked while a run writes it and is renamed when all rows are in it. A file left by
+a killed run is no longer locked, and the next run starts it again.
 """
 
 import csv
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 try:
     import fcntl
-except ImportError:  # Windows has no such locks: there, two runs of one shard are not told apart
+except ImportError:  # Windows has no such locks: two runs of one shard are not detected there
     fcntl = None  # type: ignore[assignment]
 
 ROWS_AT_ONCE = 8192
-"""Rows that Parquet writes as one group."""
+"""Number of rows per Parquet row group."""
 
 UNDECODED = re.compile("([\udc80-\udcff]+)")
-"""How Python holds the bytes of a file's name that are not UTF-8."""
+"""The surrogates by which Python represents bytes of a file name that are not UTF-8."""
 
 
 class RowWriter(Protocol):
-    """Writes rows to an open file; `close` writes what is left and leaves the file open."""
+    """Writes rows to an open file; `close` writes the remaining rows but leaves the file open."""
 
     def write(self, row: Row) -> None: ...
 
@@ -42,12 +42,12 @@ class RowWriter(Protocol):
 
 
 def json_line(row: Row) -> bytes:
-    """A row as one line of JSON; names that are not UTF-8 are escaped, and Python reads them back as they were."""
+    """Format a row as one line of JSON; names that are not UTF-8 are escaped such that Python can restore them."""
     return json.dumps(row).encode("ascii") + b"\n"
 
 
 def csv_line(values: Iterable[Any]) -> bytes:
-    """Values as a line of CSV in UTF-8; bytes of names that are not UTF-8 stay as they are."""
+    """Format values as a line of CSV in UTF-8; bytes of names that are not UTF-8 are kept unchanged."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerow([_csv_cell(value) for value in values])
     return text.getvalue().encode("utf-8", "surrogateescape")
@@ -105,7 +105,7 @@ class _Parquet:
 
 
 def arrow_table(rows: Sequence[Row], top: int = 1) -> "pyarrow.Table":
-    """Rows as a table of Arrow, whose columns have the same types in every table."""
+    """Convert rows to an Arrow table, whose columns have the same types in every table."""
     return _table(rows, columns(top))
 
 
@@ -121,14 +121,14 @@ def _schema(names: Sequence[str]) -> Any:
 
 
 def _parquet_value(value: Any) -> Any:
-    """Labels and names as text, which must be UTF-8: other bytes of a name become escapes such as `\\xe9`."""
+    """Convert labels and names to text, which must be UTF-8: other bytes become escapes such as `\\xe9`."""
     if value is None or isinstance(value, float):
         return value
     return os.fsencode(str(value)).decode("utf-8", "backslashreplace")
 
 
 def parquet_library() -> Any:
-    """pyarrow, which is large and needed for Parquet only."""
+    """Import pyarrow, which is large and needed for Parquet only."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -142,11 +142,11 @@ FORMATS: dict[str, Callable[[BinaryIO, Sequence[str]], RowWriter]] = {
     ".csv": _Csv,
     ".parquet": _Parquet,
 }
-"""What writes a file, by the ending of its name."""
+"""The writers of rows, by file extension."""
 
 
 def row_format(path: Path) -> str:
-    """The ending that says the format; raises, before anything slow is done, where no such file can be written."""
+    """Return the extension, which sets the format; a path that cannot be written is an error."""
     if path.suffix not in FORMATS:
         raise ConfigError(f"`out` {path}: the name must end in {', '.join(FORMATS)}, which says the format")
     if path.suffix == ".parquet":
@@ -157,7 +157,7 @@ def row_format(path: Path) -> str:
 
 
 def write_rows(path: Path, rows: Iterable[Row], top: int = 1) -> None:
-    """Write the rows as they come; the file is there when all of them are."""
+    """Write the rows as they come; the file appears once it is complete."""
     with _claimed(path) as file:
         writer = FORMATS[row_format(path)](file, columns(top))
         for row in rows:
@@ -166,7 +166,7 @@ def write_rows(path: Path, rows: Iterable[Row], top: int = 1) -> None:
 
 
 def _open_partial(partial: Path) -> int:
-    """The file in between has a known name, since runs find each other by it; a link in its place is not followed."""
+    """Open the partial file; its name is predictable so that runs can detect each other, and links are not followed."""
     try:
         return os.open(partial, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
     except OSError as error:
@@ -177,7 +177,7 @@ def _open_partial(partial: Path) -> int:
 
 @contextmanager
 def _claimed(path: Path) -> Iterator[BinaryIO]:
-    """The file in between, for this run alone."""
+    """Lock the partial file for this run."""
     partial = path.with_name(f".{path.name}.partial")
     taken = ConfigError(f"{path} is being written by another run: wait for it, or choose another shard or file")
     with os.fdopen(_open_partial(partial), "r+b") as file:
@@ -185,7 +185,7 @@ def _claimed(path: Path) -> Iterator[BinaryIO]:
             if fcntl is not None:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if not partial.exists() or not os.path.samestat(partial.stat(), os.fstat(file.fileno())):
-                raise taken  # the other run has finished in this very moment
+                raise taken  # the other run has just finished
         except BlockingIOError:
             raise taken from None
         try:
@@ -200,15 +200,15 @@ def _claimed(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_images(path: Path) -> list[str] | None:
-    """The images that a file has rows of, spelled as `write_rows` spells them; None where the file is cut off."""
+    """Read the names of the images in a file of rows, spelled as `write_rows` does; None if the file is truncated."""
     try:
         return _READERS[path.suffix](path)
-    except (ValueError, KeyError, TypeError):  # pyarrow's own faults are ValueErrors too
+    except (ValueError, KeyError, TypeError):  # pyarrow's errors are ValueErrors too
         return None
 
 
 def spelled(image: str, suffix: str) -> str:
-    """How a file of this format spells the name of an image."""
+    """Spell the name of an image as a file of this format does."""
     if suffix == ".csv":
         return str(_csv_cell(image))
     return str(_parquet_value(image)) if suffix == ".parquet" else image
