@@ -69,9 +69,9 @@ def open_set_score(scores: Float[Tensor, "*image way"], distances: Float[Tensor,
 def score_of_equals(way: int, penalty: float) -> float:
     """The score of a support for its class where each class has one and all are equally far from each other.
 
-    The scores of a head grow with the number of classes as this one does, from 1.3 with two to 2.9 with ten and 6.4
-    with a thousand, so open-set scores over it are alike in tasks of any number. At the optimum the penalty times the
-    score is what the class's probability p lacks: (1 - p) way / (way - 1).
+    The scores of a head grow with the number of classes as this one does, at a penalty of 0.03 from 1.8 with two to
+    3.9 with ten and 8.1 with a thousand, so open-set scores over it are alike in tasks of any number. At the optimum
+    the penalty times the score is what the class's probability p lacks: (1 - p) way / (way - 1).
     """
     low, high = 0.0, 1 / penalty * way / (way - 1)
     for _ in range(60):
