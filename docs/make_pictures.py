@@ -68,10 +68,10 @@ def main(base: str = ClassifierConfig().base) -> None:
     classifier = learned_from(base, given)
     cat, four = unseen(given[0]), collage(given)
     write(classifier.explain(cat, top=3), "heat-map-cat.jpg")
-    write(classifier.explain(four, top=4, finer=2), "heat-map-similarity.jpg")
+    write(classifier.explain(four, top=4, kind="similarity", finer=2), "heat-map-similarity.jpg")
     write(classifier.explain(four, top=4, kind="softmax", finer=2), "heat-map-softmax.jpg")
     for finer in (1, 2, 4):
-        write(classifier.explain(four, "cat", finer=finer), f"heat-map-finer-{finer}.jpg")
+        write(classifier.explain(four, "cat", kind="similarity", finer=finer), f"heat-map-finer-{finer}.jpg")
 
 
 if __name__ == "__main__":

@@ -278,8 +278,9 @@ class Photos:
             f"{self.folder.name}, {way}-way, {self.base}: right answers in %",
             columns,
             [*accuracies, [f"{OURS} over {RIVAL}", *gains]],
-            f"mean of {draws} draws ± 95 % interval over the draws; {facts['photos']} photos of {facts['classes']} "
-            f"classes, at most {self.queries} per class asked about; the last row is paired, draw by draw",
+            f"mean of {draws} draws ± 95 % interval over the draws; {facts['photos']} photos drawn from "
+            f"{facts['classes']} classes, at most {self.queries} per class asked about; "
+            "the last row is paired, draw by draw",
         )
         print_table(
             "calibration error in %",

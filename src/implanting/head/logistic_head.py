@@ -70,9 +70,9 @@ def open_set_score(scores: Float[Tensor, "*image way"], distances: Float[Tensor,
 def score_of_equals(way: int, penalty: float) -> float:
     """The score of a support for its own class if every class has one support and all are equally distant.
 
-    The scores of a head grow with the number of classes as this one does: 1.3 for two classes, 2.9 for ten, 6.4 for a
-    thousand. Dividing by it makes open-set scores comparable across numbers of classes. With p the probability of the
-    class, at the optimum penalty * score = (1 - p) way / (way - 1).
+    The scores of a head grow with the number of classes as this one does: at a penalty of 0.03, 1.8 for two classes,
+    3.9 for ten, 8.1 for a thousand. Dividing by it makes open-set scores comparable across numbers of classes. With p
+    the probability of the class, at the optimum penalty * score = (1 - p) way / (way - 1).
     """
     low, high = 0.0, 1 / penalty * way / (way - 1)
     for _ in range(60):
