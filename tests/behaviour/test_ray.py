@@ -55,7 +55,7 @@ def test_actors_answer_as_predict_does_and_a_killed_one_loses_and_doubles_nothin
     printed = implanting(sys.executable, session, str(trees), str(album), program.replace("actors=2", "actors=1"))
     written = [image for file in Path("answers").glob("*.parquet") for image in read_images(file)]
     assert len(written) == len(set(written)) == IMAGES + 1
-    (found,) = (json.loads(line) for line in printed.stdout.splitlines() if line.startswith("{\"rows\""))
+    (found,) = (json.loads(line) for line in printed.stdout.splitlines() if line.startswith('{"rows"'))
     assert found["killed"] > 1
     assert len(found["rows"]) == len({row["image"] for row in found["rows"]}) == IMAGES + 1
     assert main(["predict", str(trees), str(album), "--jsonl"]) == 0

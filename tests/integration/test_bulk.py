@@ -5,6 +5,8 @@ import io
 import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -126,14 +128,47 @@ def test_a_finished_shard_is_skipped_and_any_other_is_made_again(trees, album, t
 
 def test_two_runs_of_one_shard(trees, album, tmp_path, capsys):
     fcntl = pytest.importorskip("fcntl")
-    with (tmp_path / ".a-1-of-2.csv.partial").open("wb") as other:
+    with (tmp_path / ".a-1-of-2.csv.lock").open("wb") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
-        other.write(b"what the other run has written")
-        other.flush()
         assert predict(trees, album, "--out", tmp_path / "a.csv", "--shard", "1/2") == 2
         assert "is being written by another run" in error_of(capsys)
-        assert (tmp_path / ".a-1-of-2.csv.partial").read_bytes() == b"what the other run has written"
     assert predict(trees, album, "--out", tmp_path / "a.csv", "--shard", "1/2") == 0
+
+
+@pytest.mark.parametrize("shard", [[], ["--shard", "1/2"]])
+@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
+def test_answers_replace_answers_and_nothing_else(trees, album, tmp_path, capsys, ending, shard):
+    out = tmp_path / f"a{ending}"
+    run = (trees, album / "00.png", album / "02.png", "--out", out, *shard)
+    written = tmp_path / f"a-1-of-2{ending}" if shard else out
+    written.write_bytes(b"image,price\nrose.jpg,3\n")
+    before = sorted(tmp_path.rglob("*"))
+    assert predict(*run) == 2
+    assert "exists already, and is not of the kind that is written here" in error_of(capsys)
+    assert written.read_bytes() == b"image,price\nrose.jpg,3\n"
+    assert sorted(tmp_path.rglob("*")) == before
+    assert predict(*run, "--overwrite") == 0
+    assert len(read_images(written)) == (1 if shard else 2)
+    assert predict(*run) == 0
+
+
+def test_answers_do_not_replace_what_is_read(trees, album, tmp_path, capsys):
+    image = tmp_path / "photo.csv"
+    image.write_bytes((album / "00.png").read_bytes())
+    assert predict(trees, image, "--out", image) == 2
+    assert "is what is read from" in error_of(capsys)
+    assert image.read_bytes() == (album / "00.png").read_bytes()
+
+
+def test_answers_do_not_replace_the_list_on_standard_input(trees, album, tmp_path):
+    listed = tmp_path / "list.csv"
+    listed.write_text(f"{album / '00.png'}\n")
+    command = [sys.executable, "-m", "implanting", "predict", str(trees), "-", "--out", str(listed)]
+    with listed.open() as stdin:
+        done = subprocess.run(command, stdin=stdin, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "is what is read from" in done.stderr
+    assert listed.read_text() == f"{album / '00.png'}\n"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,16 @@ A row is a plain dictionary, and a bad image has a row like any other. All this 
 answers they give.
 """
 
-from implanting.bulk.files import arrow_table, csv_line, json_line, read_images, row_format, spelled, write_rows
+from implanting.bulk.files import (
+    arrow_table,
+    csv_line,
+    holds_answers,
+    json_line,
+    read_images,
+    row_format,
+    spelled,
+    write_rows,
+)
 from implanting.bulk.rows import columns, row_of
 from implanting.bulk.shards import Shard
 from implanting.bulk.sorting import SortedImages
@@ -15,6 +24,7 @@ __all__ = [
     "arrow_table",
     "columns",
     "csv_line",
+    "holds_answers",
     "json_line",
     "read_images",
     "row_format",

@@ -1,7 +1,7 @@
 """Files of rows that are complete or absent, and that two runs never write at once.
 
-Rows go to `.NAME.partial`, which is locked while a run writes it and is renamed when all rows are in it. A file left by
-a killed run is no longer locked, and the next run starts it again.
+A run holds the lock of `.NAME.lock` while it writes, and the rows go through the project's one atomic writer. A killed
+run leaves the empty file of its lock behind, which the next run takes over.
 """
 
 import csv
@@ -14,9 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
-from implanting.bulk.rows import Row, columns
+from implanting.bulk.rows import COLUMNS, Row, columns
 from implanting.console import cell
 from implanting.errors import ConfigError, MissingExtra
+from implanting.runtime import open_file, parse_json, replacing
 
 if TYPE_CHECKING:
     import pyarrow
@@ -28,6 +29,12 @@ except ImportError:  # Windows has no such locks: two runs of one shard are not 
 
 ROWS_AT_ONCE = 8192
 """Number of rows per Parquet row group."""
+
+LONGEST_LINE = 2**20
+"""Bytes of a first line by which answers are recognised."""
+
+FAULTS = (OSError, ValueError, KeyError, TypeError, NotImplementedError)
+"""What reading a file raises that is not of its format; pyarrow's own faults are among them."""
 
 UNDECODED = re.compile("([\udc80-\udcff]+)")
 """The surrogates by which Python represents bytes of a file name that are not UTF-8."""
@@ -156,55 +163,80 @@ def row_format(path: Path) -> str:
     return path.suffix
 
 
+def holds_answers(path: Path) -> bool:
+    """Whether a file has the columns of answers, as those have that `write_rows` made, whole or cut off."""
+    try:
+        return _FIRST_COLUMNS[path.suffix](path)[: len(COLUMNS)] == list(COLUMNS)
+    except FAULTS:
+        return False
+
+
 def write_rows(path: Path, rows: Iterable[Row], top: int = 1) -> None:
-    """Write the rows as they come; the file appears once it is complete."""
-    with _claimed(path) as file:
-        writer = FORMATS[row_format(path)](file, columns(top))
+    """Write the rows as they come; the file is there when all of them are."""
+    ending = row_format(path)
+    with _claimed(path), replacing(path) as file:
+        writer = FORMATS[ending](file, columns(top))
         for row in rows:
             writer.write(row)
         writer.close()
 
 
-def _open_partial(partial: Path) -> int:
-    """Open the partial file; its name is predictable so that runs can detect each other, and links are not followed."""
+def _open_lock(lock: Path) -> int:
+    """The lock has a known name, since runs find each other by it; nothing is ever written there."""
     try:
-        return os.open(partial, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+        return os.open(lock, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
     except OSError as error:
-        raise ConfigError(
-            f"{partial} cannot be written ({error.strerror}): remove it, or choose another file"
-        ) from error
+        raise ConfigError(f"{lock} cannot be locked ({error.strerror}): remove it, or choose another file") from error
 
 
 @contextmanager
-def _claimed(path: Path) -> Iterator[BinaryIO]:
-    """Lock the partial file for this run."""
-    partial = path.with_name(f".{path.name}.partial")
+def _claimed(path: Path) -> Iterator[None]:
+    """The right to write a file, for this run alone."""
+    lock = path.with_name(f".{path.name}.lock")
     taken = ConfigError(f"{path} is being written by another run: wait for it, or choose another shard or file")
-    with os.fdopen(_open_partial(partial), "r+b") as file:
+    descriptor = _open_lock(lock)
+    try:
         try:
             if fcntl is not None:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not partial.exists() or not os.path.samestat(partial.stat(), os.fstat(file.fileno())):
-                raise taken  # the other run has just finished
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not lock.exists() or not os.path.samestat(lock.stat(), os.fstat(descriptor)):
+                raise taken  # the other run has finished in this very moment
         except BlockingIOError:
             raise taken from None
         try:
-            file.truncate()
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-            partial.replace(path)
-        except BaseException:
-            partial.unlink(missing_ok=True)
-            raise
+            yield
+        finally:
+            if os.fstat(descriptor).st_size == 0:  # else it is somebody's file of that name
+                lock.unlink(missing_ok=True)
+    finally:
+        os.close(descriptor)
 
 
 def read_images(path: Path) -> list[str] | None:
     """Read the names of the images in a file of rows, spelled as `write_rows` does; None if the file is truncated."""
     try:
         return _READERS[path.suffix](path)
-    except (ValueError, KeyError, TypeError):  # pyarrow's errors are ValueErrors too
+    except FAULTS:
         return None
+
+
+def _columns_of_json_lines(path: Path) -> list[str]:
+    with open_file(path) as file:
+        return list(parse_json(file.readline(LONGEST_LINE)))
+
+
+def _columns_of_csv(path: Path) -> list[str]:
+    with open_file(path) as file:
+        return file.readline(LONGEST_LINE).decode().rstrip("\n").split(",")
+
+
+def _columns_of_parquet(path: Path) -> list[str]:
+    with open_file(path) as file:
+        names: list[str] = parquet_library().parquet.read_schema(file).names
+    return names
+
+
+_FIRST_COLUMNS = {".jsonl": _columns_of_json_lines, ".csv": _columns_of_csv, ".parquet": _columns_of_parquet}
 
 
 def spelled(image: str, suffix: str) -> str:
@@ -215,25 +247,27 @@ def spelled(image: str, suffix: str) -> str:
 
 
 def _images_of_json_lines(path: Path) -> list[str]:
-    content = path.read_bytes()
-    _require_whole_lines(content)
+    content = _whole_lines(path)
     return [json.loads(line)["image"] for line in content.splitlines()]
 
 
 def _images_of_csv(path: Path) -> list[str]:
-    content = path.read_bytes()
-    _require_whole_lines(content)
+    content = _whole_lines(path)
     lines = csv.DictReader(io.StringIO(content.decode("utf-8", "surrogateescape"), newline=""))
     return [line["image"] for line in lines]
 
 
-def _require_whole_lines(content: bytes) -> None:
+def _whole_lines(path: Path) -> bytes:
+    with open_file(path) as file:
+        content = file.read()
     if content and not content.endswith(b"\n"):
         raise ValueError("the last line is cut off")
+    return content
 
 
 def _images_of_parquet(path: Path) -> list[str]:
-    images: list[str] = parquet_library().parquet.read_table(path, columns=["image"])["image"].to_pylist()
+    with open_file(path) as file:
+        images: list[str] = parquet_library().parquet.read_table(file, columns=["image"])["image"].to_pylist()
     return images
 
 

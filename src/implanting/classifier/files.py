@@ -6,9 +6,9 @@ other than the one the classifier was fitted on is rejected.
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from torch import Tensor
 
 from implanting.base import BaseNetwork, base_document, base_from_document, load_base
 from implanting.classifier.learned import HeldOut, Learned, Readings
+from implanting.classifier.shapes import check_shapes
 from implanting.config import LARGEST_SIDE, VIEWS
 from implanting.dense_classification import PrototypeClassifier
 from implanting.errors import CheckpointError, ConfigError, ImplantingError
@@ -38,6 +39,11 @@ PARTS: dict[str, type] = {"head": Head, "readings": Readings, "held_out": HeldOu
 Tensors = dict[str, Tensor]
 
 Side = Annotated[int, Meta(ge=1)]
+
+Factor = Annotated[float, Meta(ge=0, le=1e6)]
+"""By which scores are multiplied: beyond this they would overflow."""
+
+Score = Annotated[float, Meta(ge=-1e30, le=1e30)]
 
 
 def save_classifier(settings: Mapping[str, Any], learned: Learned, path: Path, slim: bool) -> None:
@@ -110,15 +116,34 @@ class StoredBase:
 
 
 @dataclass(frozen=True)
+class StoredClassify:
+    """How supports and queries are pooled, and tau."""
+
+    support_pooling: Literal["gap", "gmp", "flatten"]
+    query_pooling: Literal["gap", "gmp", "dense", "flatten"]
+    tau: Factor
+
+
+@dataclass(frozen=True)
+class StoredCalibration:
+    """The numbers of a calibration."""
+
+    power: Factor
+    known: list[Score]
+    told_by: Literal["supports", "base", "nothing"]
+    usual: list[Score] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
 class Stored:
-    """Types and bounds of a document's entries; the calibration and the settings are checked when they are used."""
+    """The types and bounds of a document; the settings are checked where they are used."""
 
     classes: Annotated[list[str | int | bool], Meta(min_length=2)]
     dtype: str
     settings: dict[str, Any]
     image_size: Annotated[int, Meta(ge=1, le=LARGEST_SIDE)]
-    classify: dict[str, Any]
-    calibration: dict[str, Any]
+    classify: StoredClassify
+    calibration: StoredCalibration
     base: StoredBase
     digest: str
     support_views: Annotated[int, Meta(ge=1, le=VIEWS)] = 1
@@ -141,28 +166,33 @@ def read_classifier(
         return settings, _learned_from(network, document, tensors)
     except ImplantingError:  # its message is already clear
         raise
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+    except (ArithmeticError, LookupError, TypeError, ValueError, RuntimeError) as error:
         raise CheckpointError(
-            f"{path} is damaged: its description and its tensors do not fit ({error!r}); copy it again or fit again"
+            f"{path} is damaged: its description and its tensors do not fit ({_said(error)}); copy it again or "
+            "fit again"
         ) from error
 
 
+def _said(error: Exception) -> str:
+    return str(error) if type(error) is ValueError else repr(error)
+
+
 def _learned_from(base: BaseNetwork, document: Mapping[str, Any], tensors: Tensors) -> Learned:
-    if not len(tensors["prototypes"]) == len(tensors["counts"]) == len(document["classes"]):
-        raise ValueError("as many prototypes as classes are needed")
-    if "head.class_weights" in tensors and tensors["head.class_weights"].shape[1] != sum(base.reading_dims):
-        raise ValueError(
-            f"the head reads {tensors['head.class_weights'].shape[1]} numbers per image, "
-            f"and the base network gives {sum(base.reading_dims)}"
-        )
+    check_shapes(
+        base,
+        classes=len(document["classes"]),
+        size=document["image_size"],
+        views=document.get("support_views", 1),
+        flat=document["classify"]["support_pooling"] == "flatten",
+        implanted="implant_sizes" in document,
+        tensors=tensors,
+    )
     if "held_out.probabilities" in tensors:
         said = tensors["held_out.probabilities"]
         tensors["held_out.probabilities"] = torch.where(said.sum(1, keepdim=True) > 0, said, torch.nan)
     implants, supports = None, part("supports", tensors)
-    if "implant_sizes" in document:
+    if "implant_sizes" in document and base.tail is not None:
         sizes = tuple((int(rows), int(columns)) for rows, columns in document["implant_sizes"])
-        if base.tail is None:
-            raise ValueError("the base network has no description of implanted layers")
         implants = implants_from_tensors(base.tail, sizes, part("implants", tensors))
     return Learned(
         base=base,

@@ -36,8 +36,11 @@ LATER = 3.0
 STOPPED = 130
 """The exit status after Ctrl-C: 128 + SIGINT."""
 
-OUT_OF_MEMORY = re.compile(r"not enough memory|can't allocate memory|out of memory", re.I)
-"""Texts of PyTorch's out-of-memory errors."""
+OUT_OF_MEMORY = re.compile(
+    r"not enough memory|can't allocate memory|cannot allocate memory|out of memory|bad_?alloc|can't start new thread",
+    re.I,
+)
+"""What the errors of PyTorch and of Python's threads say where memory has run out."""
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Error numbers raised when writing to a full disk."""
@@ -93,6 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _abandon_output()
         return GONE
     except OSError as error:
+        if error.errno == errno.ENOMEM:
+            return refuse(out_of_memory(error))
         if error.filename is not None:
             return refuse(f"{error.filename}: {error.strerror}; check the path and its permissions")
         if error.errno not in FULL:
@@ -116,7 +121,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def out_of_memory(error: BaseException) -> str:
     """Describe a lack of memory, and ways to need less."""
     asked = re.search(r"[Uu]nable to allocate ([\d.]+ \w+)|allocate (\d+) bytes", str(error))
-    size = "" if asked is None else f" for {asked[1] or f'{int(asked[2]) / 2**30:.1f} GiB'} more"
+    size = (
+        ""
+        if asked is None
+        else f" for {(asked[1] or '').replace('. ', ' ') or f'{int(asked[2]) / 2**30:.1f} GiB'} more"
+    )
     return (
         f"there is not enough memory{size}: close other programs, or ask for less (fewer --workers, smaller images by "
         "--image-size, fewer classes or --queries at once, --half where there is that flag)"

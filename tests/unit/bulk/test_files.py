@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from implanting.bulk import read_images, row_of, spelled, write_rows
-from implanting.bulk.files import _claimed
+from implanting.bulk import columns, holds_answers, read_images, row_of, spelled, write_rows
 from implanting.classifier import Answer
 from implanting.errors import ConfigError
 from implanting.images import Failure
@@ -86,19 +85,51 @@ def test_nothing_is_left_of_rows_that_end_in_an_error(tmp_path):
 
 def test_two_runs_do_not_write_one_file(tmp_path):
     out = tmp_path / "answers.csv"
-    with _claimed(out) as first:
-        first.write(b"half")
+
+    def slowly():
         with pytest.raises(ConfigError, match="is being written by another run"):
-            write_rows(out, rows(["a.jpg"]))
-        first.write(b" and half")
-    assert out.read_bytes() == b"half and half"
+            write_rows(out, rows(["b.jpg"]))
+        yield from rows(["a.jpg"])
+
+    write_rows(out, slowly())
+    assert read_images(out) == ["a.jpg", "bad.jpg"]
+    assert list(tmp_path.iterdir()) == [out]
 
 
-def test_what_a_killed_run_left_is_begun_again(tmp_path):
+def test_the_lock_that_a_killed_run_left_is_taken_over(tmp_path):
     out = tmp_path / "answers.csv"
-    (tmp_path / ".answers.csv.partial").write_text("a much longer text than the rows that come" * 100)
+    (tmp_path / ".answers.csv.lock").touch()
     write_rows(out, rows(["a.jpg"]))
     assert read_images(out) == ["a.jpg", "bad.jpg"]
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_somebodys_file_in_the_place_of_the_lock_stays(tmp_path):
+    lock, out = tmp_path / ".answers.csv.lock", tmp_path / "answers.csv"
+    lock.write_text("mine")
+    write_rows(out, rows(["a.jpg"]))
+    assert lock.read_text() == "mine"
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("top", [1, 3])
+def test_answers_are_known_by_their_columns(tmp_path, ending, top):
+    out = tmp_path / f"answers{ending}"
+    write_rows(out, [{**dict.fromkeys(columns(top)), "image": "a.jpg"}], top)
+    assert holds_answers(out)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize(
+    "content", [b"", b"image,price\na.jpg,3\n", b"[[[[", b"3\n", b'{"image": 1}\n', b"PAR1", b"\xff"]
+)
+def test_other_files_are_no_answers(tmp_path, ending, content):
+    out = tmp_path / f"mine{ending}"
+    out.write_bytes(content)
+    assert not holds_answers(out)
+    assert not holds_answers(tmp_path)
+    os.mkfifo(tmp_path / f"pipe{ending}")
+    assert not holds_answers(tmp_path / f"pipe{ending}")
 
 
 @pytest.mark.parametrize(("name", "said"), [("a.txt", "must end in .jsonl"), ("gone/a.csv", "there is no folder")])

@@ -131,3 +131,11 @@ def test_a_link_in_an_archive_is_refused(tmp_path, parts, splits, kind):
             archive.addfile(member)
     with pytest.raises(DataError, match="is not a regular file"):
         read_dataset(path, splits=splits)
+
+
+@pytest.mark.parametrize("kept", [3, 9, 12, 40])
+def test_an_archive_that_is_cut_off_in_its_header_is_named(tmp_path, parts, splits, kept):
+    path = write_archive(tmp_path, parts)
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(DataError, match=r"cifar-100-python\.tar\.gz"):
+        read_dataset(path, "train", splits=splits)

@@ -13,6 +13,7 @@ from implanting.bulk import (
     SortedImages,
     columns,
     csv_line,
+    holds_answers,
     json_line,
     read_images,
     row_format,
@@ -36,7 +37,7 @@ from implanting.console import (
 )
 from implanting.errors import CannotRefuse, ConfigError, DataError
 from implanting.images import Failure, find_images, other_files
-from implanting.runtime import set_threads, silent
+from implanting.runtime import check_destination, set_threads, silent
 from implanting.version import __version__
 
 VIDEO = frozenset({".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpg", ".mts", ".webm", ".wmv"})
@@ -69,6 +70,8 @@ class Predict:
     """Write the answers to this file (.jsonl, .csv or .parquet) instead of stdout."""
     shard: Annotated[str | None, tyro.conf.arg(metavar="I/N")] = None
     """Classify only the I-th of N parts of the images, into OUT-I-of-N; a part that is finished is skipped."""
+    overwrite: bool = False
+    """Let --out replace a file that holds no answers."""
     sort_into: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """Copy each image into a folder of its class in DIR; images of no class and doubtful ones get their own folders."""
     link: bool = False
@@ -109,11 +112,13 @@ def main(arguments: Sequence[str]) -> int:
     command = parse(Predict, "predict", arguments)
     _check(command)
     set_threads(command.run.threads)
+    shard = Shard.parse(command.shard) if command.shard else None
+    out = shard.path(command.out) if shard and command.out else command.out
+    if out is not None:
+        _check_out(out, command)
     paths = find_images(command.images, skip_bad="-" in command.images)
     if others := other_files(command.images):
         say(_passed_over(others))
-    shard = Shard.parse(command.shard) if command.shard else None
-    out = shard.path(command.out) if shard and command.out else command.out
     paths = shard.of(paths) if shard else paths
     if shard and out and _finished(out, paths, command.file):
         return 0
@@ -147,6 +152,14 @@ def _check(command: Predict) -> None:
             raise ConfigError("--shard needs a file to write to: name it with --out, such as --out answers.csv")
     if command.sort_into is None and (command.link or command.min_probability):
         raise ConfigError("--link and --min-probability are for sorting: name a folder with --sort-into")
+
+
+def _check_out(out: Path, command: Predict) -> None:
+    """Refuse a file that is no earlier one of answers, or that is read: an image, the classifier, a list of paths."""
+    inputs = [command.file, *map(Path, command.images)]
+    if "-" in command.images:
+        inputs.append(Path("/dev/stdin"))  # the file that a shell gives as standard input; a pipe is none
+    check_destination(out, "out", out.suffix, replaces=holds_answers, inputs=inputs, overwrite=command.overwrite)
 
 
 def _passed_over(others: dict[str, int]) -> str:
