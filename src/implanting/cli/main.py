@@ -119,7 +119,7 @@ def out_of_memory(error: BaseException) -> str:
     size = "" if asked is None else f" for {asked[1] or f'{int(asked[2]) / 2**30:.1f} GiB'} more"
     return (
         f"there is not enough memory{size}: close other programs, or ask for less (fewer --workers, smaller images by "
-        "--image-size, fewer classes or --queries at once, --half where there is that flag)"
+        "--image-size, fewer classes or --queries, or --half if the command has it)"
     )
 
 
