@@ -470,7 +470,7 @@ def config_from_dict(kind: type[Config], values: Mapping[str, Any]) -> Config:
 
 def _known_settings(kind: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(values, Mapping):
-        raise ValueError(f"settings are {type(values).__name__}; needed are names with their values")
+        raise ValueError(f"settings are {type(values).__name__}; expected names with their values")
     known = {field.name for field in dataclasses.fields(kind)}
     kept = {
         name: value

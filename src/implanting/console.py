@@ -76,8 +76,8 @@ def telling_warnings(*kinds: type[Warning]) -> Iterator[None]:
         for kind in kinds:
             warnings.simplefilter("always", kind)
         yield
-    for told in {str(warning.message): warning for warning in caught}.values():
-        say(warnings.formatwarning(told.message, told.category, told.filename, told.lineno).rstrip())
+    for one in {str(warning.message): warning for warning in caught}.values():
+        say(warnings.formatwarning(one.message, one.category, one.filename, one.lineno).rstrip())
 
 
 def show_progress(items: Iterable[Item], description: str, total: int) -> Iterable[Item]:
@@ -86,7 +86,7 @@ def show_progress(items: Iterable[Item], description: str, total: int) -> Iterab
     if rank() != 0:
         return items
     if not console.is_terminal:
-        return _told_by_lines(items, description, total)
+        return _progress_in_lines(items, description, total)
     return _tracked(items, description, total, console)
 
 
@@ -96,7 +96,7 @@ def _tracked(items: Iterable[Item], description: str, total: int, console: Conso
         yield from progress.track(items, total=total, description=description)
 
 
-def _told_by_lines(items: Iterable[Item], description: str, total: int) -> Iterator[Item]:
+def _progress_in_lines(items: Iterable[Item], description: str, total: int) -> Iterator[Item]:
     """Show progress as lines; work that ends before the first line is due prints none."""
     began = said = time.monotonic()
     for done, item in enumerate(items):

@@ -66,7 +66,7 @@ class _Actor:
     def __call__(self, batch: "pyarrow.Table") -> "pyarrow.Table":
         if "path" not in batch.column_names:
             raise DataError(
-                f"the data set has columns {batch.column_names}; needed is path: read with include_paths=True"
+                f"the data set has columns {batch.column_names}; expected path: read with include_paths=True"
             )
         paths = batch["path"].to_pylist()
         sources = batch["bytes"].to_pylist() if "bytes" in batch.column_names else paths

@@ -46,9 +46,7 @@ def examples_of(
         )
     numbers, labels, classes = held_out.numbers.numpy(), held_out.labels.numpy(), tuple(learned.classes.tolist())
     if names is not None and len(names) <= numbers.max(initial=-1):
-        raise DataError(
-            f"{len(names)} names are given for {numbers.max() + 1} examples; needed is one name per example"
-        )
+        raise DataError(f"{len(names)} names are given for {numbers.max() + 1} examples; expected one name per example")
     if thumbnails is not None:
         thumbnails = thumbnails[numbers]
     elif learned.supports is not None and len(learned.supports[1]) == len(labels):

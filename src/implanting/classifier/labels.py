@@ -30,7 +30,7 @@ def as_labels(labels: Labels, images: int) -> np.ndarray:
     array = np.asarray(labels)
     _check_distinct(labels, array)
     if array.ndim != 1 or len(array) != images:
-        raise DataError(f"{images} images have labels of shape {list(array.shape)}; needed is one label per image")
+        raise DataError(f"{images} images have labels of shape {list(array.shape)}; expected one label per image")
     if len({isinstance(label, str) for label in labels}) > 1:
         raise DataError("some labels are strings and some are not: make them all one or the other")
     kind = kind_of(array)

@@ -60,7 +60,7 @@ class Readings:
     """Readings of the image itself, then of its other views, in half precision. Every fit uses these rounded values."""
     labels: Int[Tensor, " image"]
     numbers: Int[Tensor, " image"]
-    """As in `HeldOut`."""
+    """The index of each image, as in `HeldOut`."""
 
     def chosen(self, images: Tensor) -> "Readings":
         """Select the readings of some images, given by index or by mask."""

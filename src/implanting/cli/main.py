@@ -128,7 +128,7 @@ def out_of_memory(error: BaseException) -> str:
     )
     return (
         f"there is not enough memory{size}: close other programs, or ask for less (fewer --workers, smaller images by "
-        "--image-size, fewer classes or --queries at once, --half where there is that flag)"
+        "--image-size, fewer classes or --queries, or --half if the command has it)"
     )
 
 

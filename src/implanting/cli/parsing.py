@@ -104,9 +104,9 @@ def parse(command: type[Command], verb: str, arguments: Sequence[str], default: 
     if own := [argument for argument in arguments if argument.startswith("--tyro-")]:
         raise ConfigError(f"{own[0]} is not an option of implanting {verb}; `implanting {verb} --help` lists them")
     given: dict[str, Any] = {} if default is None else {"default": default}
-    told = io.StringIO()  # tyro draws a box around what is wrong
+    printed = io.StringIO()  # tyro draws a box around its error
     try:
-        with redirect_stderr(told):
+        with redirect_stderr(printed):
             return tyro.cli(
                 command,
                 prog=f"implanting {verb}",
@@ -118,7 +118,7 @@ def parse(command: type[Command], verb: str, arguments: Sequence[str], default: 
     except SystemExit as ended:
         if ended.code:
             raise ConfigError(
-                f"{_without_box(told.getvalue())}; `implanting {verb} --help` lists all options"
+                f"{_without_box(printed.getvalue())}; `implanting {verb} --help` lists all options"
             ) from None
         if verb in EXAMPLES:
             print_text(f"examples:\n{EXAMPLES[verb]}")

@@ -68,7 +68,7 @@ def _read(name: str, listing: Listing, options: Options) -> ImageSet:
 
 def _check_present(name: str, listing: Listing, paths: Sequence[Path]) -> None:
     if not paths and not listing.classes:
-        raise DataError(f"{name}: no images are listed; needed is at least one class with its images")
+        raise DataError(f"{name}: no images are listed; expected at least one class with its images")
     if empty := [label for label, files in listing.classes.items() if not files]:
         raise DataError(
             f"{name}: {len(empty)} of {len(listing.classes)} listed classes have no images, such as '{empty[0]}': "

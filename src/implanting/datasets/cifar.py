@@ -78,7 +78,7 @@ def _read_part(
     """Read the images of the wanted classes, and their class ids."""
     data, labels = _load(source, part, "data", "fine_labels")
     if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.shape[1:] != (3 * 32 * 32,):
-        raise DataError(f"{source}: {part} has data of {in_words(data)}; needed is uint8 [image, 3072]: get it again")
+        raise DataError(f"{source}: {part} has data of {in_words(data)}; expected uint8 [image, 3072]: get it again")
     labels = np.array(_class_numbers(labels, len(data), classes, f"{source}: {part}"), dtype=np.int64)
     chosen = np.flatnonzero(np.isin(labels, wanted))
     images = np.empty((len(chosen), 32, 32, 3), np.uint8)
@@ -92,10 +92,10 @@ def _class_numbers(labels: Any, count: int, classes: int, where: str) -> list[in
     """Check the labels, and return the class number of each image."""
     found = list_of(labels, where, "fine_labels")
     if len(found) != count:
-        raise DataError(f"{where} has {count} images and {len(found)} labels; needed is one per image: get it again")
+        raise DataError(f"{where} has {count} images and {len(found)} labels; expected one per image: get it again")
     for index, label in enumerate(found):
         if isinstance(label, bool) or not isinstance(label, int | np.integer) or not 0 <= label < classes:
-            raise DataError(f"{where}: the label of image {index} is {label!r:.40}; needed is 0 to {classes - 1}")
+            raise DataError(f"{where}: the label of image {index} is {label!r:.40}; expected 0 to {classes - 1}")
     return [int(label) for label in found]
 
 
@@ -103,7 +103,7 @@ def _load(source: Path, part: str, *keys: str) -> list[Any]:
     with _open_part(source, part) as (file, size):
         content = load_pickle_from(file, f"{source}: {part}", size)
     if not isinstance(content, dict) or not all(key in content for key in keys):
-        raise DataError(f"{source}: {part} lacks {' or '.join(keys)}; needed is the Python version of CIFAR-100")
+        raise DataError(f"{source}: {part} lacks {' or '.join(keys)}; expected the Python version of CIFAR-100")
     return [content[key] for key in keys]
 
 
@@ -111,15 +111,15 @@ def _member(source: Path, archive: tarfile.TarFile, name: str) -> tarfile.TarInf
     """Find a regular file in an archive by name; links, which could form a cycle, and oversized files are errors."""
     for number, member in enumerate(archive):
         if number >= MEMBERS:
-            raise DataError(f"{source} has more than {MEMBERS} members; needed is the Python version of CIFAR-100")
+            raise DataError(f"{source} has more than {MEMBERS} members; expected the Python version of CIFAR-100")
         if member.name != name:
             continue
         if not member.isreg():
-            raise DataError(f"{source}: {name} is not a regular file; needed is the Python version of CIFAR-100")
+            raise DataError(f"{source}: {name} is not a regular file; expected the Python version of CIFAR-100")
         if member.size > LARGEST_PART:
             raise DataError(f"{source}: {name} has {member.size} bytes; at most {LARGEST_PART} are read: get it again")
         return member
-    raise DataError(f"{source} holds no {name}; needed is the Python version of CIFAR-100")
+    raise DataError(f"{source} holds no {name}; expected the Python version of CIFAR-100")
 
 
 @contextmanager

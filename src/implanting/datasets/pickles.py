@@ -57,7 +57,7 @@ def read(path: Path, name: str, options: Options) -> ImageSet:
     """Read one split from its file."""
     content = load_pickle(path)
     if not isinstance(content, dict):
-        raise DataError(f"{path} holds a {type(content).__name__}; needed is a dictionary with data and labels")
+        raise DataError(f"{path} holds a {type(content).__name__}; expected a dictionary with data and labels")
     images = _images(content, path)
     return set_of_arrays(name, images, _class_ids(content, len(images), path), _names(content, path), options)
 
@@ -65,9 +65,9 @@ def read(path: Path, name: str, options: Options) -> ImageSet:
 def _images(content: dict[str, Any], path: Path) -> np.ndarray:
     images = content.get("data", content.get("image_data"))
     if not isinstance(images, np.ndarray):
-        raise DataError(f"{path} has keys {_keys(content)}; needed is an array 'data' or 'image_data'")
+        raise DataError(f"{path} has keys {_keys(content)}; expected an array 'data' or 'image_data'")
     if images.dtype != np.uint8 or images.ndim != 4 or images.shape[3] != 3:
-        raise DataError(f"{path}: data is {in_words(images)}; needed is uint8 [image, height, width, 3]")
+        raise DataError(f"{path}: data is {in_words(images)}; expected uint8 [image, height, width, 3]")
     if images.size == 0:
         raise DataError(f"{path} holds no images: get it again")
     return images
@@ -79,18 +79,16 @@ def _class_ids(content: dict[str, Any], count: int, path: Path) -> list[Any]:
     elif isinstance(content.get("class_dict"), dict):
         ids = _ids_from_indices(content["class_dict"], count, path)
     else:
-        raise DataError(f"{path} has keys {_keys(content)}; needed are a list 'labels' or a dictionary 'class_dict'")
+        raise DataError(f"{path} has keys {_keys(content)}; expected a list 'labels' or a dictionary 'class_dict'")
     for index, class_id in enumerate(ids):
         if isinstance(class_id, bool) or not isinstance(class_id, int | np.integer | str):
-            raise DataError(
-                f"{path}: label of image {index} is {type(class_id).__name__}; needed is a number or a name"
-            )
+            raise DataError(f"{path}: label of image {index} is {type(class_id).__name__}; expected a number or a name")
         if not isinstance(class_id, str) and not -LARGEST_ID <= class_id <= LARGEST_ID:
             raise DataError(f"{path}: label of image {index} is beyond {LARGEST_ID}: get it again")
     if len({isinstance(class_id, str) for class_id in ids}) > 1:
-        raise DataError(f"{path}: some labels are numbers and some are names; needed is one or the other")
+        raise DataError(f"{path}: some labels are numbers and some are names; expected one or the other")
     if len(ids) != count:
-        raise DataError(f"{path} has {count} images and {len(ids)} labels; needed is one label per image")
+        raise DataError(f"{path} has {count} images and {len(ids)} labels; expected one label per image")
     return ids
 
 
@@ -100,7 +98,7 @@ def _ids_from_indices(indices_by_class: dict[str, Any], count: int, path: Path) 
         name_of_class(name, str(path))
         for index in list_of(indices, str(path), f"class '{name!s:.40}'"):
             if isinstance(index, bool) or not isinstance(index, int | np.integer):
-                raise DataError(f"{path}: class '{name}' lists {index!r:.40}; needed are numbers of images")
+                raise DataError(f"{path}: class '{name}' lists {index!r:.40}; expected numbers of images")
             if not 0 <= index < count:
                 raise DataError(
                     f"{path}: class '{name}' has image {index} of {count}; the file is damaged: get it again"
@@ -120,7 +118,7 @@ def _names(content: dict[str, Any], path: Path) -> dict[Any, str]:
         pairs = list(names.items()) if isinstance(names, dict) else []
     for class_id, _ in pairs:
         if not isinstance(class_id, int | np.integer | str | bytes):
-            raise DataError(f"{path}: a class has the id {class_id!r:.40}; needed is a number or a name")
+            raise DataError(f"{path}: a class has the id {class_id!r:.40}; expected a number or a name")
     return {as_text(class_id): name_of_class(name, str(path)) for class_id, name in pairs}
 
 
@@ -129,7 +127,7 @@ def list_of(values: Any, where: str, name: str) -> list[Any]:
     if isinstance(values, np.ndarray) and values.ndim == 1:
         return values.tolist()
     if not isinstance(values, list | tuple):
-        raise DataError(f"{where}: {name} is {in_words(values)}; needed is a list")
+        raise DataError(f"{where}: {name} is {in_words(values)}; expected a list")
     return list(values)
 
 
@@ -137,7 +135,7 @@ def name_of_class(name: Any, where: str) -> str:
     """Return the name of a class as text; anything else is an error."""
     text = as_text(name)
     if not isinstance(text, str):
-        raise DataError(f"{where}: a class is named {in_words(name)}; needed is text")
+        raise DataError(f"{where}: a class is named {in_words(name)}; expected text")
     return text
 
 

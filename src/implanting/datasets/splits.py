@@ -104,7 +104,7 @@ def read_csv(path: Path, *columns: str) -> list[dict[str, str]]:
     if missing := [column for column in columns if column not in found]:
         raise DataError(f"{path} has columns {', '.join(found) or 'none'}; needed in its header: {', '.join(missing)}")
     if any(None in row.values() for row in rows):
-        raise DataError(f"{path} has a line with too few columns; needed are {len(found)}: mend or remove it")
+        raise DataError(f"{path} has a line with too few columns; expected {len(found)}: correct or remove it")
     return rows
 
 
@@ -113,12 +113,12 @@ def _from_json(text: str, where: str) -> ClassLists:
         content = json.loads(text)
     except (json.JSONDecodeError, RecursionError) as fault:
         raise DataError(
-            f"{where} is not JSON ({fault}); needed is {{'train': [names], 'val': ..., 'test': ...}}"
+            f"{where} is not JSON ({fault}); expected {{'train': [names], 'val': ..., 'test': ...}}"
         ) from None
     found = {split_name(key): value for key, value in content.items()} if isinstance(content, dict) else {}
     lists = {split: found[split] for split in SPLITS if split in found}
     if not lists or not all(_is_list_of_names(classes) for classes in lists.values()):
-        raise DataError(f"{where}: needed are lists of class names under train, val and test, at least one of them")
+        raise DataError(f"{where}: expected lists of class names under train, val and test, at least one of them")
     return lists
 
 
@@ -134,7 +134,7 @@ def _from_csv(path: Path) -> ClassLists:
         read_csv(path, column)
         return _grouped([(row[column], split_name(row["split"])) for row in rows], path)
     if split_name(path.stem) not in SPLITS:
-        raise DataError(f"{path}: needed are columns class and split, or files train.csv, val.csv and test.csv")
+        raise DataError(f"{path}: expected columns class and split, or files train.csv, val.csv and test.csv")
     siblings = {split: file for file in sorted(path.parent.glob("*.csv")) if (split := split_name(file.stem)) in SPLITS}
     return {split: sorted({row["label"] for row in read_csv(file, "label")}) for split, file in siblings.items()}
 
@@ -142,5 +142,5 @@ def _from_csv(path: Path) -> ClassLists:
 def _grouped(pairs: Sequence[tuple[str, str]], path: Path) -> ClassLists:
     found = {split for _, split in pairs}
     if unknown := sorted(found - set(SPLITS)):
-        raise DataError(f"{path} has split '{unknown[0]}'; needed is one of {', '.join(SPLITS)}")
+        raise DataError(f"{path} has split '{unknown[0]}'; expected one of {', '.join(SPLITS)}")
     return {split: sorted({name for name, home in pairs if home == split}) for split in SPLITS if split in found}

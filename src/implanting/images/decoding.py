@@ -175,7 +175,7 @@ def name_of(source: object) -> str:
     if isinstance(source, np.ndarray):
         return f"the image given as an array {list(source.shape)}"
     raise ImageError(
-        f"an image is given as {type(source).__name__}; needed is a path, bytes, a PIL image or a uint8 numpy array: "
+        f"an image is given as {type(source).__name__}; expected a path, bytes, a PIL image or a uint8 numpy array: "
         "convert it"
     )
 
@@ -282,7 +282,7 @@ def _image_of_array(array: np.ndarray) -> Image.Image:
         return Image.fromarray(array[:, :, 0] if flat else array)
     mend = "multiply by 255 and convert it" if array.dtype.kind == "f" else "convert it, with values of 0 to 255"
     raise ImageError(
-        f"an image array is {array.dtype} of shape {list(array.shape)}; needed is uint8 [height, width, 3] "
+        f"an image array is {array.dtype} of shape {list(array.shape)}; expected uint8 [height, width, 3] "
         f"or [height, width] (channels last; with alpha 4 or 2, grey also 1): {mend}"
     )
 
@@ -326,7 +326,7 @@ def list_sources(images: Any) -> list[ImageSource]:
         raise ImageError(f"{name_of(images)} is a single image where a list is expected: put it in a list")
     if not isinstance(images, Iterable):
         raise ImageError(
-            f"images are given as {type(images).__name__}; needed is a list of paths, PIL images, bytes or arrays, "
+            f"images are given as {type(images).__name__}; expected a list of paths, PIL images, bytes or arrays, "
             "or one uint8 array [image, height, width, 3]"
         )
     sources = [source.cpu().numpy() if isinstance(source, Tensor) else source for source in images]
@@ -344,6 +344,6 @@ def _sources_of_array(array: np.ndarray) -> list[ImageSource]:
     one = array.dtype == np.uint8 and array.ndim in (2, 3)
     mend = "put one image alone in a list" if one else "convert it, with values of 0 to 255"
     raise ImageError(
-        f"an array of images is {array.dtype} of shape {list(array.shape)}; needed is uint8 [image, height, width, 3] "
+        f"an array of images is {array.dtype} of shape {list(array.shape)}; expected uint8 [image, height, width, 3] "
         f"or [image, height, width]: {mend}"
     )

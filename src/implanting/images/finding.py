@@ -96,7 +96,7 @@ def _images_in(folder: Path, name: str) -> Iterator[Path]:
 def _checked(images: Iterable[Path], name: str, verb: str) -> list[Path]:
     if images := list(images):
         return images
-    raise DataError(f"{name} {verb} no image: needed are files with an image's extension ({_extensions()})")
+    raise DataError(f"{name} {verb} no image; expected files with an image's extension ({_extensions()})")
 
 
 def _standard_input() -> list[str]:

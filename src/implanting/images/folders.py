@@ -38,9 +38,7 @@ def list_class_folders(folder: str | Path) -> tuple[dict[str, list[Path]], int]:
     """List the images of each class, sorted, and count the other files, which are skipped."""
     folder = Path(folder)
     if not folder.is_dir():
-        raise DataError(
-            f"{folder} is {'a file' if folder.exists() else 'missing'}; needed is a folder of class folders"
-        )
+        raise DataError(f"{folder} is {'a file' if folder.exists() else 'missing'}; expected a folder of class folders")
     _refuse_dots(folder)
     classes, skipped = {}, 0
     for class_folder in subfolders(folder):
@@ -54,7 +52,7 @@ def list_class_folders(folder: str | Path) -> tuple[dict[str, list[Path]], int]:
         classes[class_folder.name] = images
         skipped += len(files) - len(images)
     if not classes:
-        raise DataError(f"{folder} has no sub-folders; needed is one sub-folder per class, with its images inside")
+        raise DataError(f"{folder} has no sub-folders; expected one sub-folder per class, with its images inside")
     return classes, skipped
 
 

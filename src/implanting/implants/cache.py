@@ -74,7 +74,7 @@ def read_cache(cache: Path, base: BaseNetwork, image_set: ImageSet, dtype: np.dt
     with _damage_reported(cache):  # copy-on-write: the folder may be read-only, and it never changes
         shapes = _shapes_for(base, image_set, found.sizes)
         if found.arrays != len(shapes):
-            raise ValueError(f"{found.arrays} arrays; needed are {len(shapes)}")
+            raise ValueError(f"{found.arrays} arrays; expected {len(shapes)}")
         arrays = open_files(cache, shapes, dtype, "c")
         _check_finite(arrays)
     return arrays, found.sizes

@@ -14,9 +14,7 @@ from implanting.runtime import holds, write_atomically
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 """A browser may use only pictures and styles inside this file: no scripts, and nothing from outside."""
 
-DIFFERENCE = (
-    "and their difference, which shows what tells the two apart: red speaks for the first, blue for the second."
-)
+DIFFERENCE = "and their difference: red favours the first class, blue the second."
 
 MARK = '<meta name="generator" content="implanting">'
 """Identifies a file as a report, which another report may replace."""

@@ -58,14 +58,14 @@ def test_csv_of_files_with_its_siblings(tmp_path):
     [
         ("s.json", '{"train": ["oak"], "test": ["elm", "oak"]}', "class 'oak' is in both train and test"),
         ("s.csv", "class,split\noak,train\noak,val\n", "class 'oak' is in both train and val"),
-        ("s.csv", "class,split\noak,trian\n", "split 'trian'; needed is one of train, val, test"),
+        ("s.csv", "class,split\noak,trian\n", "split 'trian'; expected one of train, val, test"),
         ("s.csv", "class,split\noak\n", "too few columns"),
         ("s.csv", "tree,split\noak,train\n", "needed in its header: label"),
-        ("s.csv", "filename,label\na.jpg,oak\n", "needed are columns class and split, or files train.csv"),
+        ("s.csv", "filename,label\na.jpg,oak\n", "expected columns class and split, or files train.csv"),
         ("s.json", '{"train": ["oak"', "is not JSON"),
-        ("s.json", '["oak"]', "needed are lists of class names"),
-        ("s.json", '{"train": {"oak": 1}}', "needed are lists of class names"),
-        ("s.json", '{"train": [1, 2]}', "needed are lists of class names"),
+        ("s.json", '["oak"]', "expected lists of class names"),
+        ("s.json", '{"train": {"oak": 1}}', "expected lists of class names"),
+        ("s.json", '{"train": [1, 2]}', "expected lists of class names"),
     ],
 )
 def test_bad_files(tmp_path, name, content, message):

@@ -109,13 +109,13 @@ def test_missing_file_and_folder(tmp_path):
     "array", [np.zeros((2, 2, 3), np.float32), np.zeros((3, 2, 7), np.uint8), np.zeros(5, np.uint8)]
 )
 def test_bad_arrays(array):
-    with pytest.raises(ImageError, match="needed is uint8"):
+    with pytest.raises(ImageError, match="expected uint8"):
         decode(array)
 
 
 @pytest.mark.parametrize("source", [None, 5, io.BytesIO(b"abc"), torch.zeros(2, 2, 3)])
 def test_what_cannot_be_an_image_is_named(source):
-    with pytest.raises(ImageError, match=f"given as {type(source).__name__}; needed is a path, bytes"):
+    with pytest.raises(ImageError, match=f"given as {type(source).__name__}; expected a path, bytes"):
         name_of(source)
 
 

@@ -52,11 +52,11 @@ def test_one_image_alone_is_refused(image):
     ],
 )
 def test_arrays_that_are_no_images(array, mend):
-    with pytest.raises(ImageError, match=f"needed is uint8 .*{mend}"):
+    with pytest.raises(ImageError, match=f"expected uint8 .*{mend}"):
         list_sources(array)
 
 
 @pytest.mark.parametrize("given", [None, 5, [5], ["a.jpg", None]])
 def test_what_cannot_be_images(given):
-    with pytest.raises(ImageError, match="needed is a"):
+    with pytest.raises(ImageError, match="expected a"):
         list_sources(given)

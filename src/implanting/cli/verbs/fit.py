@@ -144,7 +144,7 @@ def _change_settings(classifier: ImageClassifier, given: ClassifierConfig) -> No
 def _class_and_images(classifier: ImageClassifier, flag: str, text: str, skip_bad: bool) -> tuple[Hashable, list[Path]]:
     name, separator, images = text.partition("=")
     if not (name and separator and images):
-        raise ConfigError(f"{flag} {text}: needed is CLASS=IMAGES, such as elm=elm-photos/")
+        raise ConfigError(f"{flag} {text}: expected CLASS=IMAGES, such as elm=elm-photos/")
     paths, bad = find_images([images], skip_bad), []
     if skip_bad:
         bad = undecodable(paths, show_progress)
