@@ -11,6 +11,8 @@ import sys
 import time
 from pathlib import Path
 
+os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 (Ray spells it so) else actors yield to all other work
+
 import ray
 import ray.data
 

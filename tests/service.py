@@ -69,7 +69,7 @@ def photo(
     colour: tuple[int, int, int] = (200, 40, 40), seed: int = 0, size: tuple[int, int] = (64, 48), kind: str = "JPEG"
 ) -> bytes:
     """A picture of blocks in about one colour, no two of which are alike."""
-    generator, shape = np.random.default_rng(seed), (size[1], size[0])
+    generator, shape = np.random.default_rng([seed, *colour]), (size[1], size[0])
     blocks = Image.fromarray(generator.integers(0, 256, (6, 6), dtype=np.uint8)).resize(size, Image.Resampling.NEAREST)
     noise = generator.normal(0, 10, (*shape, 3)) + (np.asarray(blocks, dtype=float)[..., None] - 128) / 5
     file = io.BytesIO()

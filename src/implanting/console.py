@@ -1,7 +1,7 @@
-"""What a person sees of a command: progress on stderr, a table or one JSON document on stdout.
+"""The output of commands: progress on stderr, a table or one JSON document on stdout.
 
-Names of files and classes come from anywhere, and a terminal obeys control characters. So whatever is printed here
-shows them escaped, and a cell of a csv file never begins like a spreadsheet's formula.
+Names of files and classes are not trusted, and terminals obey control characters. Everything printed here is therefore
+escaped, and a cell of a csv file never begins like a spreadsheet formula.
 """
 
 import dataclasses
@@ -26,52 +26,52 @@ from implanting.version import __version__
 Item = TypeVar("Item")
 
 PLAIN_INTERVAL = 15.0
-"""Seconds between lines of progress where stderr is no terminal."""
+"""Seconds between lines of progress if stderr is not a terminal."""
 
 
 FORMULA = re.compile(r"\s*[=+\-@]")
-"""What a cell begins with that a spreadsheet computes when it opens the file."""
+"""Initial characters of a cell that make a spreadsheet treat it as a formula."""
 
 NUMBER = re.compile(r"[+-]?\d+(\.\d+)?(e[+-]?\d+)?", re.I)
 
 
 def plain(text: str) -> str:
-    """A name with its control characters, line ends among them, escaped as in Python: `a\\x1b[31mb`."""
+    """Escape the control characters of a name, including line ends, as in Python: `a\\x1b[31mb`."""
     return text if text.isprintable() else "".join(map(_escaped, text))
 
 
 def _escaped(letter: str) -> str:
-    # Spaces of other widths and joined emoji are no danger, though Python does not call them printable.
+    # Spaces of other widths and joined emoji are harmless, although Python does not consider them printable.
     return letter if letter.isprintable() or letter in KEPT else repr(letter)[1:-1]
 
 
 KEPT = frozenset("\u00a0\u2002\u2003\u2009\u200d\u202f\u3000")
-"""Letters that Python does not call printable, and that only take up room or join others."""
+"""Characters that Python does not consider printable, but that only take up space or join others."""
 
 
 def plain_lines(text: str) -> str:
-    """The same for a text of several lines, whose line ends stay."""
+    """Escape the control characters of a text, but keep its line ends."""
     return text if text.isprintable() else "\n".join(map(plain, text.split("\n")))
 
 
 def cell(text: str) -> str:
-    """A name as a cell of a csv file: harmless in a terminal, and text, not a formula, in a spreadsheet.
+    """Make a name safe as a cell of a csv file: harmless in a terminal, and not a formula in a spreadsheet.
 
-    An apostrophe goes before what would be computed; numbers stay as they are.
+    An apostrophe is put before anything that a spreadsheet would compute; numbers are not changed.
     """
     shown = plain(text)
     return f"'{shown}" if FORMULA.match(shown) and not NUMBER.fullmatch(shown) else shown
 
 
 def say(text: str) -> None:
-    """A line on stderr, from one process only."""
+    """Print a line on stderr, from the first process only."""
     if rank() == 0:
         print(plain_lines(text), file=sys.stderr, flush=True)
 
 
 @contextmanager
 def telling_warnings(*kinds: type[Warning]) -> Iterator[None]:
-    """Warnings of these kinds as lines on stderr, each once."""
+    """Print warnings of these kinds as lines on stderr, each once."""
     with warnings.catch_warnings(record=True) as caught:
         for kind in kinds:
             warnings.simplefilter("always", kind)
@@ -81,7 +81,7 @@ def telling_warnings(*kinds: type[Warning]) -> Iterator[None]:
 
 
 def show_progress(items: Iterable[Item], description: str, total: int) -> Iterable[Item]:
-    """A progress bar on stderr; where that is no terminal, a line now and then."""
+    """Show a progress bar on stderr or, if that is not a terminal, a line now and then."""
     console = Console(stderr=True)
     if rank() != 0:
         return items
@@ -91,13 +91,13 @@ def show_progress(items: Iterable[Item], description: str, total: int) -> Iterab
 
 
 def _tracked(items: Iterable[Item], description: str, total: int, console: Console) -> Iterator[Item]:
-    """Progress as a bar that goes away at the end."""
+    """Show progress as a bar that disappears at the end."""
     with Progress(*Progress.get_default_columns(), MofNCompleteColumn(), console=console, transient=True) as progress:
         yield from progress.track(items, total=total, description=description)
 
 
 def _told_by_lines(items: Iterable[Item], description: str, total: int) -> Iterator[Item]:
-    """Progress as lines; what is done sooner than the first would come is not worth one."""
+    """Show progress as lines; work that ends before the first line is due prints none."""
     began = said = time.monotonic()
     for done, item in enumerate(items):
         now = time.monotonic()
@@ -110,37 +110,37 @@ def _told_by_lines(items: Iterable[Item], description: str, total: int) -> Itera
 def print_json(
     settings: Mapping[str, Any], seconds: float, results: Sequence[Mapping[str, Any]], **further: Any
 ) -> None:
-    """The JSON document that is the last line of stdout."""
+    """Print the results as one JSON document, the last line of stdout."""
     print_document(result_document(settings, seconds, results, **further))
 
 
 def result_document(
     settings: Mapping[str, Any], seconds: float, results: Sequence[Mapping[str, Any]], **further: Any
 ) -> dict[str, Any]:
-    """What every command tells of its results."""
+    """Make the JSON document with the entries common to all commands."""
     document = {"settings": settings, "code_version": __version__, "seed": settings.get("seed"), "seconds": seconds}
     return {**document, "results": list(results), **further}
 
 
 def print_document(document: Mapping[str, Any]) -> None:
-    """One JSON document as the last line of stdout."""
+    """Print a JSON document as the last line of stdout."""
     if rank() == 0:
         print(json.dumps(document, default=_as_json), flush=True)
 
 
 def _as_json(value: Any) -> Any:
-    """What JSON has no word for: a dataclass as its fields, anything else, such as a path, as text."""
+    """Convert a value that JSON cannot represent: a dataclass to its fields, anything else, such as a path, to text."""
     return dataclasses.asdict(value) if dataclasses.is_dataclass(value) and not isinstance(value, type) else str(value)
 
 
 def print_text(text: str) -> None:
-    """Text on stdout."""
+    """Print text on stdout."""
     if rank() == 0:
         print(plain_lines(text))
 
 
 def print_bytes(line: bytes) -> None:
-    """A line on stdout as it is and at once, for programs that read it."""
+    """Write a line to stdout unchanged and at once, for programs that read it."""
     if rank() == 0:
         sys.stdout.flush()
         sys.stdout.buffer.write(line)
@@ -148,7 +148,7 @@ def print_bytes(line: bytes) -> None:
 
 
 def print_row(cells: Sequence[str], widths: Sequence[int]) -> None:
-    """A row of a table that is printed while it is made; the last cell may be of any width."""
+    """Print one row of a table that is printed as it is made; the last cell may have any width."""
     if rank() == 0:
         *first, last = map(plain, cells)
         padded = [text + " " * (width - cell_len(text)) for text, width in zip(first, widths, strict=True)]
@@ -156,30 +156,30 @@ def print_row(cells: Sequence[str], widths: Sequence[int]) -> None:
 
 
 def shown_width(text: str) -> int:
-    """The columns that a text takes in a terminal."""
+    """Return the width of a text in terminal columns."""
     return cell_len(plain(text))
 
 
 def answers_are_watched() -> bool:
-    """Whether a person sees stdout as it comes: then it shows the progress itself."""
+    """Whether stdout is a terminal, so that the answers themselves show the progress."""
     return sys.stdout.isatty()
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> None:
-    """A table on stdout."""
+    """Print a table on stdout."""
     table = Table(show_header=any(columns))
     for number, column in enumerate(columns):
         justify: Literal["left", "right"] = "right" if number and len(columns) > 2 else "left"
         table.add_column(
             Text(plain_lines(column)), justify=justify, overflow="fold"
-        )  # a name that is cut off is no name
+        )  # a truncated name would be useless
     for row in rows:
         table.add_row(*(Text(plain_lines(text)) for text in row))
     if rank() == 0:
         console = Console()
         console.print(
             Text(plain_lines(title), style="table.title"), soft_wrap=True
-        )  # else it would be cut to the table's width
+        )  # otherwise it would be cut to the table's width
         console.print(table)
         if caption:
             console.print(Text(plain_lines(caption)))

@@ -84,6 +84,8 @@ def test_more_than_the_machine_has_is_refused_before_work_starts(tmp_path, base_
 INTERRUPTED = """
 import importlib.abc, os, runpy, signal, sys
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background starts without it
+
 class Interrupting(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
         if name == {module!r}:

@@ -60,7 +60,7 @@ def test_fit_says_what_to_expect_and_what_is_doubtful(photos, base_file, tmp_pat
     assert main(["fit", str(photos), "--base", str(base_file), "--implants", "False", "--out", str(out)]) == 0
     shown = capsys.readouterr().out
     assert "accuracy to expect: " in shown
-    assert "18 images); each photo was asked of a classifier that was fitted without it" in shown
+    assert "18 images); each photo was classified by a classifier that was fitted without it" in shown
     assert "elm 0.png" in shown
     assert FewShotClassifier.load(out).supports_ is None
 
@@ -102,7 +102,7 @@ def test_one_image_per_class_has_no_accuracy(photos, base_file, tmp_path, capsys
     assert main(["check", str(photos), "--base", str(base_file)]) == 0
     shown = capsys.readouterr().out
     assert "the accuracy to expect is not known" in shown
-    assert "nothing is known of classes with one photo: ash, elm, oak" in " ".join(shown.split())
+    assert "nothing is known about classes with one photo: ash, elm, oak" in " ".join(shown.split())
 
 
 def test_explaining_a_folder(photos, base_file, tmp_path, capsys):

@@ -61,7 +61,7 @@ def test_a_bad_file_is_a_row_and_files_of_other_kinds_are_counted(trees, album, 
     (bad,) = (row for row in rows if row["error"])
     assert Path(bad["image"]).name == "05 damaged.png"
     assert bad["class"] == ""
-    assert "skipped 3 files without an image's extension (2 .cr2, 1 .mp4); of a video no frame is read" in said.err
+    assert "skipped 3 files without an image's extension (2 .cr2, 1 .mp4); videos are not read" in said.err
     assert "1 of 13 images could not be read" in said.err
     assert predict(trees, album, "--jsonl") == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

@@ -181,7 +181,7 @@ def test_predict_none_of_these(photos, base_file, tmp_path, capsys):
     others = [row["class"] for row in predicted(capsys, out, photos / "strange", "--unknown", "?", "--refuse", "0.9")]
     assert others.count("?") >= answers.count("no tree")
     assert main(["predict", str(out), str(photos / "strange"), "--refuse", "0.001", "--json"]) == 0
-    assert "no image is answered 'no tree': 16 images" in capsys.readouterr().err
+    assert "no image is answered 'no tree': 16 held-out images" in capsys.readouterr().err
 
 
 def test_changing_a_saved_classifier(trees, photos, tmp_path, capsys):
@@ -190,7 +190,7 @@ def test_changing_a_saved_classifier(trees, photos, tmp_path, capsys):
     assert main([*change, "--add", f"moss={photos / 'strange'}", "--remove", "oak"]) == 0
     said = capsys.readouterr()
     assert json.loads(said.out)["classes"] == {"ash": 4, "moss": 6, "red beech": 4, "élm": 4}
-    assert "--refit trains them anew" in said.err
+    assert "--refit trains them again" in said.err
     assert trees.read_bytes() == before
     assert {row["class"] for row in predicted(capsys, out, photos / "strange")} == {"moss"}
     oak = photos / "asked" / "oak" / "*.png"
@@ -265,7 +265,7 @@ def test_explain_draws_a_picture(trees, photos, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--out", "a.txt"], "a.txt is no picture's name"),
+        (["--out", "a.txt"], "a.txt is not a name for a picture"),
         (["--out", "a.png", "--label", "fir"], "no class 'fir'"),
         (["--out", "a.png", "--top", "0"], "--top is 0"),
         (["--out", "gone/a.png"], "cannot be written"),

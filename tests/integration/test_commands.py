@@ -61,6 +61,8 @@ DEVICE_VERBS = {
     "predict": ["trees.safetensors", "photos"],
     "score": ["trees.safetensors", "photos"],
     "explain": ["trees.safetensors", "photos/oak/0.jpg", "--out", "map.png"],
+    "check": ["photos", "--base", "fc100"],
+    "suggest": ["trees.safetensors", "photos"],
     "demo": [],
     "pretrain": ["--data", "data", "--out", "base.safetensors", *SMALL],
     "evaluate": ["--base", "fc100", "--data", "data", "--split", "val"],
@@ -173,8 +175,8 @@ def test_a_bench_runs_as_a_user_starts_it(capsys: pytest.CaptureFixture[str]) ->
 
 def test_make_bench_runs_every_subject_that_needs_no_photos() -> None:
     makefile = (Path(__file__).parents[2] / "Makefile").read_text()
-    assert re.search(r"^BENCHES := (.*)$", makefile, re.MULTILINE)[1].split() == list(BENCHES)
-    assert BENCHES.keys() | {"photos"} == SUBJECTS.keys()
+    assert re.search(r"^BENCHES := (.*)$", makefile, re.MULTILINE)[1].split() == [*BENCHES, "serve"]
+    assert BENCHES.keys() | {"photos", "serve"} == SUBJECTS.keys()  # which have tests of their own
 
 
 def test_pretrain_writes_base_log_and_curves(base: Path) -> None:

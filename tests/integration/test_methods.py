@@ -119,7 +119,7 @@ def test_base_classes_are_told_apart_by_those_that_can(classes: str, bases: Path
         ("pn", ["--classes", "both"], "--method pn classifies novel classes only"),
         ("pn", ["--classes", "both", "--method", "prototypes"], "has no class weights"),
         ("cosine", ["--method", "nearest", "--support-views", "2"], "--method nearest is defined without views"),
-        ("cosine", ["--method", "nearest", "--implants"], "--implants and --method both say what to test"),
+        ("cosine", ["--method", "nearest", "--implants"], "--implants and --method both select what to test"),
         ("fc100", ["--method", "simpleshot"], "--method simpleshot reads images of the base classes"),
     ],
 )

@@ -47,7 +47,7 @@ def test_a_folder_that_is_no_class_is_named_with_the_nearest_class(trees, photos
     assert score(trees, labelled) == 0
     said = capsys.readouterr()
     folder = (
-        "folder 'ash tree' is no class, so its 4 images count as none of these, which this classifier never answers"
+        "folder 'ash tree' is not a class, so its 4 images count as none of these, which this classifier never answers"
     )
     assert folder in said.err
     assert "folder 'zzz' is no class" in said.err

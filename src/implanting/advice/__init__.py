@@ -1,7 +1,7 @@
-"""What the examples of a classifier say about themselves, and which photos to label next.
+"""Find problems among the examples of a classifier, and suggest which photos to label next.
 
-Everything is read from cross-fitted answers (what a classifier says of an example that it was not fitted to) and from
-thumbnails. Plain values go out: nothing is printed here, and no file of the user is changed.
+Everything is computed from cross-fitted answers (the predictions for an example by a classifier fitted without it) and
+from thumbnails. The results are plain values: this room prints nothing and changes no file of the user.
 """
 
 from implanting.advice.checking import Confused, Findings, Mislabelled, check

@@ -1,8 +1,8 @@
-"""Examples that look mislabelled, copies, classes that are confused, and the accuracy to expect.
+"""Find examples that look mislabelled, copies and confused classes, and estimate the accuracy to expect.
 
-An example looks mislabelled where its cross-fitted answer is another class than its label, and the label has a
-probability below 0.1. `docs/check-and-suggest.md` has what this finds among planted wrong labels, and `docs/lab-log.md`
-the other rules that were tried.
+An example looks mislabelled if its cross-fitted answer differs from its label and the label has a probability below
+0.1. `docs/check-and-suggest.md` reports how many planted wrong labels this finds, and `docs/lab-log.md` the other rules
+that were tried.
 """
 
 from dataclasses import dataclass
@@ -16,52 +16,52 @@ from implanting.errors import DataError
 from implanting.fewshot import Share
 
 DOUBTED = 0.1
-"""Cross-fitted probability of its own class below which an example looks mislabelled."""
+"""An example looks mislabelled if the cross-fitted probability of its label is below this."""
 
 
 @dataclass(frozen=True)
 class Mislabelled:
-    """An example that looks like another class than the one it was given; classes are numbers."""
+    """An example that looks like another class than its label; classes are numbers."""
 
     example: int
     label: int
     looks_like: int
     probability: float
-    """Of the class that it looks like."""
+    """The probability of the class that it looks like."""
     own_probability: float
-    """Of the class that it was given."""
+    """The probability of its label."""
 
 
 @dataclass(frozen=True)
 class Confused:
-    """Two classes that are taken for each other, counted both ways among cross-fitted answers."""
+    """Two classes that are mistaken for each other, counted in both directions among cross-fitted answers."""
 
     classes: tuple[int, int]
     mistakes: int
     examples: int
-    """Examples of the two classes that have an answer."""
+    """Number of examples of the two classes that have an answer."""
 
 
 @dataclass(frozen=True)
 class Findings:
-    """All that the examples say; every list begins with what matters most."""
+    """All findings about the examples; the most important come first in every list."""
 
     expected: Share
-    """Right cross-fitted answers: each example was asked of a classifier that was fitted without it."""
+    """The share of right cross-fitted answers: each example was classified by a classifier fitted without it."""
     per_class: tuple[Share, ...]
     mislabelled: tuple[Mislabelled, ...]
     copies: tuple[Copies, ...]
-    """Numbers of examples; empty also where the images are not kept."""
+    """Groups of copies, by the indices of examples; also empty if the images are not kept."""
     confused: tuple[Confused, ...]
 
     @property
     def unasked(self) -> tuple[int, ...]:
-        """Classes of which no example has an answer: they have one example each."""
+        """Classes without a cross-fitted answer, because they have one example each."""
         return tuple(number for number, share in enumerate(self.per_class) if not share.total)
 
 
 def check(examples: Examples) -> Findings:
-    """What the examples say."""
+    """Check the examples and return all findings."""
     if len(examples.labels) < 2 or len(set(examples.labels.tolist())) < 2:
         raise DataError(
             f"there are {len(examples.labels)} examples of {len(set(examples.labels.tolist()))} class; "

@@ -1,9 +1,10 @@
-"""Copies of one image, also re-encoded, scaled or mirrored ones, by thumbnails of 16 x 16 pixels.
+"""Find copies of images, including re-encoded, scaled or mirrored ones, by thumbnails of 16 x 16 pixels.
 
-Two images are copies where their thumbnails, less the mean of each colour, correlate by more than 0.97. Among 2 x 1,000
-photos of flowers and birds, the most alike of all distinct pairs had 0.93 (0.94 mirrored), and JPEGs of quality 20 to
-85, down to a quarter of the size, 0.98 or more (`docs/lab-log.md`). Features of the network are no help here: they
-differ more between an image and its copy at half the size than between two photos of one flower.
+Two images are copies if their thumbnails, after subtracting the mean of each colour, have a correlation above 0.97.
+Among 2 x 1,000 photos of flowers and birds, the most similar pair of distinct photos had 0.93 (0.94 mirrored), and
+JPEG copies of quality 20 to 85, down to a quarter of the size, had 0.98 or more (`docs/lab-log.md`). The network's
+features do not help: they differ more between an image and its copy at half the size than between two photos of one
+flower.
 """
 
 from collections.abc import Sequence
@@ -18,37 +19,37 @@ from implanting.images import BATCH, ImageSource, decode_batches
 from implanting.runtime import Progress, silent
 
 SIDE = 16
-"""Pixels of a thumbnail's side."""
+"""Side of a thumbnail in pixels."""
 
 ALIKE = 0.97
 """Correlation above which two images count as copies."""
 
 CHUNK = 1024
-"""Images that are compared with all others at once."""
+"""Number of images that are compared with all others per step."""
 
 Thumbnails = UInt8[np.ndarray, "image 16 16 3"]
 
 
 @dataclass(frozen=True)
 class Copies:
-    """Images that are copies of each other, by their numbers."""
+    """Images that are copies of each other, by their indices."""
 
     images: tuple[int, ...]
     similarity: float
     """The smallest correlation of an image with its nearest copy."""
     across: bool
-    """Whether they are of two classes or more, which no classifier can learn."""
+    """Whether they are in two or more classes, which no classifier can learn."""
 
 
 def thumbnails_of(sources: Sequence[ImageSource], progress: Progress = silent) -> Thumbnails:
-    """A thumbnail of each image, all of which must decode."""
+    """Make a thumbnail of each image; all of them must decode."""
     batches = decode_batches(sources, SIDE, 2 * BATCH, progress=progress, doing="looking for copies")
     parts = [batch.images.numpy() for batch in batches]
     return np.concatenate(parts) if parts else np.empty((0, SIDE, SIDE, 3), np.uint8)
 
 
 def shrunken(images: UInt8[Tensor, "image height width 3"]) -> Thumbnails:
-    """Thumbnails of images that are decoded already."""
+    """Make thumbnails of images that are already decoded."""
     parts = [
         torch.nn.functional.adaptive_avg_pool2d(batch.permute(0, 3, 1, 2).float(), SIDE).permute(0, 2, 3, 1)
         for batch in images.split(BATCH)
@@ -57,7 +58,7 @@ def shrunken(images: UInt8[Tensor, "image height width 3"]) -> Thumbnails:
 
 
 def find_copies(thumbnails: Thumbnails, labels: Int[np.ndarray, " image"]) -> tuple[Copies, ...]:
-    """Groups of copies: those across classes first, then the most alike."""
+    """Find groups of copies, those across classes first, then the most similar."""
     pairs = _pairs(thumbnails)
     group_of, nearest = list(range(len(thumbnails))), np.zeros(len(thumbnails))
 
@@ -94,7 +95,7 @@ def _above(alike: Float[np.ndarray, "row column"]) -> Int[np.ndarray, "pair 2"]:
 
 
 def _centred(thumbnails: Thumbnails) -> Float[np.ndarray, "image values"]:
-    """Of zero mean in each colour and of unit length; an image of one colour is like no other."""
+    """Scale thumbnails to zero mean per colour and unit length; a plain image then correlates with no other."""
     values = thumbnails.reshape(len(thumbnails), SIDE * SIDE, 3).astype(np.float32)
     values = (values - values.mean(1, keepdims=True)).reshape(len(thumbnails), SIDE * SIDE * 3)
     return values / np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-6)

@@ -13,35 +13,35 @@ from implanting.errors import ConfigError, DataError
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """What a classifier was fitted to, and what it says of each example when it is fitted without it."""
+    """The examples of a classifier, with its predictions for each example when fitted without it."""
 
     names: Sequence[str]
-    """What each example is called: its path, or its class and number where the path is not known."""
+    """The name of each example: its path or, if that is not known, its class and number."""
     classes: tuple[Hashable, ...]
     labels: Int[np.ndarray, " example"]
-    """The class number that each example was given."""
+    """The class number of each example's label."""
     probabilities: Float[np.ndarray, "example way"]
-    """Cross-fitted; nan in the row of an example that is the only one of its class."""
+    """Cross-fitted probabilities; the row of an example that is the only one of its class is nan."""
     thumbnails: Thumbnails | None
-    """By which copies are found; None where the images are not kept."""
+    """Used to find copies; None if the images are not kept."""
 
     @property
     def asked(self) -> Bool[np.ndarray, " example"]:
-        """The examples that have an answer."""
+        """Mask of the examples that have a cross-fitted answer."""
         return np.isfinite(self.probabilities).all(1)
 
 
 def examples_of(
     classifier: ImageClassifier, names: Sequence[str] | None = None, thumbnails: Thumbnails | None = None
 ) -> Examples:
-    """The examples that a classifier was fitted to; names and thumbnails in the order in which they were given.
+    """Collect the examples of a classifier; names and thumbnails are in the order in which it received them.
 
-    Without thumbnails, copies are found where the classifier keeps its examples.
+    Without thumbnails, copies can be found only if the classifier keeps its examples.
     """
     held_out, learned = classifier.held_out_, classifier.learned_
     if held_out is None:
         raise ConfigError(
-            "the classifier does not know what it says of held-out examples, as it was made by an earlier version or "
+            "the classifier has no predictions for held-out examples, as it was made by an earlier version or "
             "changed since: fit it again, or check the folder of photos"
         )
     numbers, labels, classes = held_out.numbers.numpy(), held_out.labels.numpy(), tuple(learned.classes.tolist())
@@ -58,7 +58,7 @@ def examples_of(
 
 
 def _numbered(labels: Int[np.ndarray, " example"], classes: Sequence[Hashable]) -> list[str]:
-    """`oak, example 3`, counted within the class in the order in which the examples were given."""
+    """Name examples like `oak, example 3`, counted within the class in their original order."""
     seen = dict.fromkeys(range(len(classes)), 0)
     names = []
     for label in labels.tolist():

@@ -1,8 +1,8 @@
-"""Which photos to label next: those that the classifier is unsure of, and that are unlike each other.
+"""Suggest which photos to label next: those that the classifier is unsure about and that differ from each other.
 
-Photos are clustered into as many groups as are asked for (k-means on unit vectors), where a photo counts by the root of
-its uncertainty, and the middle of each group is suggested. Uncertainty alone did worse than random photos with few
-examples per class: it picks odd photos, many of them alike (`docs/lab-log.md`).
+Photos are clustered into as many groups as suggestions are wanted (k-means on unit vectors, each photo weighted by the
+square root of its uncertainty), and the photo nearest to each centre is suggested. With few examples per class,
+uncertainty alone did worse than random photos: it picks odd photos, many of them similar (`docs/lab-log.md`).
 """
 
 from dataclasses import dataclass
@@ -21,10 +21,10 @@ from implanting.images import Failure, ImageSource, decode_batches, list_sources
 from implanting.runtime import Progress, silent
 
 ROUNDS = 8
-"""Of k-means."""
+"""Number of k-means steps."""
 
 LEAST = 1e-3
-"""What a photo counts of which the classifier is certain."""
+"""The smallest weight of a photo, for those that the classifier is certain about."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Suggestion:
 def suggest(
     classifier: ImageClassifier, images: Any, count: int = 20, *, progress: Progress = silent
 ) -> tuple[list[Suggestion], list[Failure]]:
-    """The `count` images to label next, the least certain first; and the images that do not decode."""
+    """Return the `count` images to label next, the least certain first, and the images that failed to decode."""
     require(count >= 1, "count", count, "1 or more")
     classifier.check_fitted()
     sources, learned = list_sources(images), classifier.learned_
@@ -67,7 +67,7 @@ def suggest(
 def _looked_at(
     learned: Learned, images: UInt8[Tensor, "image height width 3"]
 ) -> tuple[Float[Tensor, "image way"], Float[Tensor, "image dim"]]:
-    """The probabilities of images, and vectors by which they are compared, from one pass through the network."""
+    """Compute, in one pass through the network, the probabilities of images and the vectors used to compare them."""
     if learned.head is not None:
         vectors = learned.base.read(images)
         return learned.answers_by_readings(learned.head, vectors)[0], vectors
@@ -78,7 +78,7 @@ def _looked_at(
 def choose(
     probabilities: Float[np.ndarray, "image way"], vectors: Float[np.ndarray, "image dim"], count: int, seed: int = 0
 ) -> list[int]:
-    """Rows of images that are uncertain and unlike each other: the middle of each cluster, the least certain first."""
+    """Choose uncertain images that differ from each other: the centre of each cluster, the least certain first."""
     uncertain = uncertainty(probabilities)
     weights = np.sqrt(uncertain) + LEAST
     means = vectors[_spread(vectors, weights, min(count, len(vectors)), np.random.default_rng(seed))]
@@ -92,7 +92,7 @@ def choose(
     nearest = cosines.argmax(1)
     middles = [members[cosines[members, cluster].argmax()] for cluster, members in _members(nearest)]
     rest = np.setdiff1d(np.argsort(-uncertain, kind="stable"), middles, assume_unique=True)
-    chosen = np.concatenate([np.array(middles, int), rest])[:count]  # clusters can be empty where images are equal
+    chosen = np.concatenate([np.array(middles, int), rest])[:count]  # clusters can be empty if images are equal
     return sorted(chosen.tolist(), key=lambda row: -uncertain[row])
 
 
@@ -106,7 +106,7 @@ def _spread(
     count: int,
     generator: np.random.Generator,
 ) -> list[int]:
-    """Where clusters begin (k-means++): each at an image drawn by its weight and its distance from the others."""
+    """Choose the initial centres (k-means++): draw each by its weight and its distance from the previous ones."""
     taken = [int(generator.choice(len(vectors), p=weights / weights.sum()))]
     distance = 1 - vectors @ vectors[taken[0]]
     while len(taken) < count:
@@ -118,6 +118,6 @@ def _spread(
 
 
 def uncertainty(probabilities: Float[np.ndarray, "image way"]) -> Float[np.ndarray, " image"]:
-    """One minus the lead of the likeliest class over the second: from 0, certain, to 1, a tie."""
+    """One minus the margin of the likeliest class over the second: 0 is certain, 1 is a tie."""
     second, first = np.partition(probabilities, -2, axis=1)[:, -2:].T
     return 1 - (first - second)

@@ -1,6 +1,6 @@
 """A base network: a frozen network with its preprocessing, provenance and usage defaults, as one value and one file.
 
-Whoever needs features of images asks this room; which network computes them, only this room knows.
+Every other room gets image features from here and does not know which network computes them.
 """
 
 from implanting.base.base_network import BaseNetwork

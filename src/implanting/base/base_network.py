@@ -1,7 +1,6 @@
-"""`BaseNetwork`: a frozen network with its preprocessing, whatever network it is and wherever its weights came from.
+"""`BaseNetwork`: a frozen network with its preprocessing, whatever its architecture and the origin of its weights.
 
-How it is best used where the user does not say is data that it carries, as validation classes showed it
-(`docs/lab-log.md`).
+It also carries the defaults for settings the user leaves open, tuned on validation classes (`docs/lab-log.md`).
 """
 
 import copy
@@ -37,37 +36,39 @@ from implanting.networks import (
 from implanting.runtime import Progress, prefixed, silent
 
 FEW_SHOTS = 3
-"""With fewer supports per class, more views of each may help."""
+"""With fewer supports per class than this, averaging several views of each may help."""
 
 RECOGNISED, UNRECOGNISED, MOST_UNKNOWN = 3.8, 4.8, 5.0
-"""Mean entropy, in nats, of the answers of a base to the supports up to which it recognises them, and from which it
-does not: photos have 2.9 to 3.8, drawn characters 4.9. Images that it does not recognise differ in its middle layers,
-which there weigh `MOST_UNKNOWN` times as much (docs/lab-log.md)."""
+"""Bounds on the mean entropy, in nats, of a base's own predictions for the supports: up to the first it recognises
+them, from the second on it does not. Photos have 2.9 to 3.8, drawn characters 4.9. Unrecognised images are better
+distinguished by the middle layers, whose weight is then multiplied by `MOST_UNKNOWN` (docs/lab-log.md)."""
 
 
 @dataclass(frozen=True)
 class HeadDefaults:
-    """How a head is trained on the readings of a base; the defaults are for networks of which nothing is known."""
+    """How a head is trained on the readings of a base; the field defaults are for networks we know nothing about."""
 
     reading_weights: tuple[tuple[float, ...], ...] = ((1.0,),)
-    """The weight of each reading. The first row is the rule; a task whose held-out supports are clearly better off with
-    another row takes that."""
+    """Rows of weights, one per reading. The first row is the default; a task uses another row if that predicts its
+    held-out supports clearly better."""
     recognition: tuple[tuple[int, int], ...] = ()
-    """Pairs of readings: rooted probabilities of known classes, and a middle reading whose weight in the first row is
-    multiplied by up to `MOST_UNKNOWN`, the less these probabilities recognise the supports."""
+    """Pairs of readings: the square roots of the probabilities of known classes, and a reading of a middle layer. The
+    less these probabilities recognise the supports, the more the weight of the middle reading in the first row grows,
+    up to `MOST_UNKNOWN` times."""
     penalty: float = 0.03
-    """On the squared length of class weights, half of it, against the sum of cross-entropies."""
+    """The L2 penalty: half of it times the squared length of the class weights is added to the sum of
+    cross-entropies."""
     few_shot_views: int = 1
-    """Views of each support that are averaged where supports are few."""
+    """Number of views of each support that are averaged when supports are few."""
     calibrations: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
-    """How sure a head of so many supports per class may be, for tasks whose supports cannot tell."""
+    """Calibrations of a head by the number of supports per class, for tasks too small to calibrate themselves."""
 
     def support_views(self, shots: int) -> int:
-        """Views of each support that are averaged, with so many supports per class."""
+        """Number of views of each support that are averaged, given `shots` supports per class."""
         return self.few_shot_views if shots < FEW_SHOTS else 1
 
     def weights_for(self, supports: Float[Tensor, "image dim"], dims: Sequence[int]) -> tuple[tuple[float, ...], ...]:
-        """Weights of the readings to choose among for these supports; the first row is the rule."""
+        """Return the candidate rows of reading weights for these supports; the first row is the default."""
         rule, parts = list(self.reading_weights[0]), supports.split(list(dims), dim=1)
         for classes, middle in self.recognition:
             unknown = (mean_entropy(parts[classes]) - RECOGNISED) / (UNRECOGNISED - RECOGNISED)
@@ -76,38 +77,38 @@ class HeadDefaults:
 
 
 def mean_entropy(rooted: Float[Tensor, "image known_class"]) -> float:
-    """The mean entropy of answers at temperature 1, in nats, from roots of their probabilities at `TEMPERATURE`."""
+    """Mean entropy, in nats, of predictions at temperature 1, from the roots of probabilities at `TEMPERATURE`."""
     answers = torch.softmax(2 * TEMPERATURE * rooted.clamp_min(1e-12).log(), dim=1)
     return torch.special.entr(answers).sum(1).mean().item()
 
 
 @dataclass(frozen=True)
 class UsageDefaults:
-    """Defaults of one base network; those of these fields are for networks of which nothing is known."""
+    """Defaults for one base network; the field defaults are for networks we know nothing about."""
 
     implants_from_shots: int = 5
-    """With how many supports per class implants help."""
+    """The number of supports per class from which implants help."""
     few_shot_views: int = 1
-    """Views of each support that a prototype averages where supports are few."""
+    """Number of views of each support that a prototype averages when supports are few."""
     calibrations: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
-    """How sure prototypes of so many supports per class may be."""
+    """Calibrations of prototypes by the number of supports per class."""
     head: HeadDefaults = field(default_factory=HeadDefaults)
     """How a head is trained."""
     implants_beat_head: bool = False
-    """Whether implants with prototypes are better than a head, where both can be had."""
+    """Whether implants with prototypes are better than a head, if both are possible."""
 
     def support_views(self, shots: int) -> int:
-        """Views of each support that a prototype averages, with so many supports per class."""
+        """Number of views of each support that a prototype averages, given `shots` supports per class."""
         return self.few_shot_views if shots < FEW_SHOTS else 1
 
     def for_scaled_tau(self, factor: float) -> "UsageDefaults":
-        """The same for a tau that is `factor` times as large: the powers of calibrations undo it."""
+        """Adapt to a tau that is `factor` times as large, by dividing the powers of the calibrations by it."""
         scaled = {shots: {**stored, "power": stored["power"] / factor} for shots, stored in self.calibrations.items()}
         return dataclasses.replace(self, calibrations=scaled)
 
 
 def _usage_of(description: BaseDescription) -> UsageDefaults:
-    """Of a network that stage 1 trained, as FC100's validation classes and its own validation showed."""
+    """Defaults for a network trained by stage 1, from FC100's validation classes and its own validation."""
     calibration = description.training.calibration
     return UsageDefaults(
         implants_from_shots=2, calibrations={1: calibration} if calibration else {}, implants_beat_head=True
@@ -115,7 +116,7 @@ def _usage_of(description: BaseDescription) -> UsageDefaults:
 
 
 class BaseNetwork:
-    """A network in evaluation mode whose weights no longer change, and the way into it for uint8 images."""
+    """A network in evaluation mode with frozen weights, and the preprocessing that feeds it uint8 images."""
 
     def __init__(
         self,
@@ -133,16 +134,16 @@ class BaseNetwork:
         self.network = network.eval().requires_grad_(False)
         self.preprocessing = preprocessing
         self.name = name
-        """A short name for people."""
+        """A short name for display."""
         self.pooling: Pooling = pooling
-        """How it was trained, which sets how queries are pooled unless the caller says otherwise."""
+        """The pooling it was trained with, which is also the default pooling of queries."""
         self.classifier = classifier.eval().requires_grad_(False) if classifier is not None else None
         self.description = description
-        """The description of its training; None for a network that this project did not train."""
+        """The description of its training; None for a network that was not trained with this project."""
         self.usage = usage or UsageDefaults()
-        """How to use it where the user does not say."""
+        """Defaults for settings that the user leaves open."""
         self.method_tensors: Mapping[str, Tensor] = dict(sorted((method_tensors or {}).items()))
-        """What the method that it was trained by learned beside the network (`baselines`)."""
+        """Tensors that its training method learned in addition to the network (`baselines`)."""
         self._tau = tau
         self._quick: tuple[Embedding, Embedding] | None = None
 
@@ -154,7 +155,7 @@ class BaseNetwork:
         description: BaseDescription,
         method_tensors: Mapping[str, Tensor] | None = None,
     ) -> "BaseNetwork":
-        """What stage 1 made."""
+        """Make a base network from the result of stage 1."""
         return cls(
             network,
             description.preprocessing,
@@ -180,17 +181,18 @@ class BaseNetwork:
         prefix_tokens: int = 0,
         method: str = "forward",
     ) -> "BaseNetwork":
-        """A frozen copy of one's own torch module that ends in a map [n, d, h, w] or in tokens [n, tokens, d].
+        """Make a frozen copy of your own torch module, which must return a map [n, d, h, w] or tokens [n, tokens, d].
 
-        `tail` names the convolutions beside which implants stand; without it prototypes and dense queries work, but not
-        implants. `prefix_tokens` stand before the locations (1 for the class token of a vision transformer), `method`
-        is the one that gives the map (`"forward_features"` in timm). Where `tau` is None, `with_tau_from` chooses one.
+        `tail` names the convolutions to which implants are added; without it, prototypes and dense queries work, but
+        implants do not. `prefix_tokens` is the number of tokens before those of the locations (1 for the class token
+        of a vision transformer). `method` is the module's method that returns the map (`"forward_features"` in timm).
+        If `tau` is None, choose one with `with_tau_from`.
         """
         network = ModuleNetwork(copy.deepcopy(module), preprocessing.image_size, tail, prefix_tokens, method)
         return cls(network, preprocessing, name=name or type(module).__name__, pooling=pooling, tau=tau)
 
     def with_tau(self, tau: float) -> "BaseNetwork":
-        """The same network, its weights shared, with another scale of the cosine."""
+        """Return a base that shares this network's weights but has another scale of the cosine."""
         if self.classifier is not None:
             raise ConfigError(f"{self.name} has learned its tau; another one can be set for networks that have not")
         other = copy.copy(self)
@@ -211,50 +213,50 @@ class BaseNetwork:
 
     @property
     def tail(self) -> Tail | None:
-        """The implanted layers; None where implants cannot be had."""
+        """The layers to which implants are added; None if implants are not possible."""
         return self.network.tail
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """The classes that it was trained on, where they are known."""
+        """The classes it was trained on; empty if they are not known."""
         return self.description.class_names if self.description else ()
 
     @property
     def class_weights(self) -> Float[Tensor, "way weight_dim"] | None:
-        """The learned weights of these classes, where they are weights of a cosine."""
+        """The learned weights of these classes, if its classifier was a cosine classifier."""
         return self.classifier.class_weights if self.classifier else None
 
     @property
     def method(self) -> TrainingMethod:
-        """How it was trained."""
+        """The method it was trained with."""
         return self.description.config.method if self.description else "cosine"
 
     @property
     def data(self) -> DataConfig:
-        """How the data that it was trained on was read and split; the defaults where that is not known."""
+        """How its training data was read and split; the defaults if that is not known."""
         return self.description.config.data if self.description else DataConfig()
 
     @property
     def finished(self) -> bool:
-        """Whether its training came to its end."""
+        """Whether its training is finished."""
         return self.description is None or self.description.training.finished
 
     @property
     def device(self) -> torch.device:
-        """Where the network computes."""
+        """The device of the network."""
         return device_of(self.network)
 
     @property
     def quick(self) -> Embedding:
-        """The network that computes: a copy with faster convolutions and no batch norm, made when first needed."""
+        """A copy with faster convolutions and folded batch norm, which does the computing; made when first needed."""
         if self._quick is None or self._quick[0] is not self.network:
             module, size = cast(nn.Module, self.network), self.preprocessing.image_size
             self._quick = self.network, cast(Embedding, packed(folded(module, size), size))
         return self._quick[1]
 
     def to(self, device: str | torch.device) -> "BaseNetwork":
-        """Moved to a device, in place, as torch's modules are."""
-        if self.device != torch.device(device):  # else every fit would fold again
+        """Move to a device, in place, as torch's modules do."""
+        if self.device != torch.device(device):  # otherwise every fit would fold the network again
             self._quick = None
         self.network.to(device)
         if self.classifier is not None:
@@ -263,56 +265,56 @@ class BaseNetwork:
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        """For pickles: without the folded copy, which is made again when needed."""
+        """Pickle without the folded copy, which is made again when needed."""
         return {**self.__dict__, "_quick": None}
 
     def __deepcopy__(self, memo: Any) -> "BaseNetwork":
-        """Itself: it never changes, so copies of what holds it, such as scikit-learn's clones, share it."""
+        """Return itself: it never changes, so copies of its holders, such as scikit-learn's clones, can share it."""
         return self
 
     def map_size(self, height: int, width: int) -> tuple[int, int]:
-        """The locations (rows, columns) that an image of this size gives."""
+        """Return the size (rows, columns) of the feature map of an image of this size."""
         return self.network.map_size(height, width)
 
     def embed(
         self, images: UInt8[Tensor, "image height width 3"], progress: Progress = silent
     ) -> Float[Tensor, "image location dim"]:
-        """phi of each image, on the network's device."""
+        """Compute phi of each image, on the network's device."""
         self.map_size(*images.shape[1:3])
         return embed(self.quick, self.preprocessing.normalisation, images, progress)
 
     def read(
         self, images: UInt8[Tensor, "image height width 3"], progress: Progress = silent
     ) -> Float[Tensor, "image dim"]:
-        """The readings of each image, each of unit length, joined; in memory."""
+        """Compute the readings of each image, each of unit length, and concatenate them in CPU memory."""
         self.map_size(*images.shape[1:3])
         return read(self.quick, self.preprocessing.normalisation, images, progress)
 
     def reading_maps(self, images: UInt8[Tensor, "image height width 3"]) -> Float[Tensor, "image dim rows columns"]:
-        """The share of each location in `read`: its mean over locations is what that gives."""
+        """Compute the contribution of each location to `read`, whose result is their mean over locations."""
         self.map_size(*images.shape[1:3])
         return map_readings(self.quick, self.preprocessing.normalisation, images)
 
     @property
     def reading_dims(self) -> tuple[int, ...]:
-        """How many numbers each reading has."""
+        """The number of dimensions of each reading."""
         return reading_dims(self.network)
 
     @torch.no_grad()
     def activations(
         self, images: UInt8[Tensor, "image height width 3"]
     ) -> tuple[list[Float[Tensor, "image _ _ _"]], Float[Tensor, "image dim out_rows out_columns"]]:
-        """The base maps that the tail's layers read, and phi as a map."""
+        """Compute the base maps that the tail's layers take as input, and phi as a map."""
         self.map_size(*images.shape[1:3])
         return self.quick.activations(self.preprocessing.normalisation(images.to(self.device)))
 
     @property
     def parameters(self) -> int:
-        """How many numbers of the network were trained."""
+        """Number of parameters of the network."""
         return sum(parameter.numel() for parameter in self.network.parameters())
 
     def summary(self) -> dict[str, str]:
-        """What people want to know first."""
+        """The main facts, by title, for display."""
         height, width = self.preprocessing.image_size
         rows, columns = self.map_size(height, width)
         classes = f"{len(self.class_names)}: {', '.join(self.class_names)}" if self.class_names else "not known by name"
@@ -330,12 +332,12 @@ class BaseNetwork:
 
     @property
     def tensors(self) -> dict[str, Tensor]:
-        """The weights by the names they have in a file."""
+        """The weights, by their names in a file."""
         return weights(self.network, self.classifier) | prefixed("method", self.method_tensors)
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the weights and the normalisation: equal for networks that compute the same."""
+        """SHA-256 of the weights and the normalisation; equal for networks that compute the same function."""
         digest = hashlib.sha256(repr(self.preprocessing.normalisation).encode())
         digest.update(self.network.identity_text.encode())
         for name, value in self.tensors.items():
@@ -344,6 +346,6 @@ class BaseNetwork:
 
 
 def weights(network: Embedding, classifier: CosineClassifier | None) -> dict[str, Tensor]:
-    """The tensors of a base network by the names they have in a checkpoint."""
+    """Return the tensors of a base network, by their names in a checkpoint."""
     learned = {} if classifier is None else classifier.state_dict()
     return prefixed("network", network.state_dict()) | prefixed("classifier", learned)

@@ -1,4 +1,4 @@
-"""What stage 1 tells of a trained network beside its weights; and a network as training begins."""
+"""The description of a network trained by stage 1, and the initial network of a training."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ Side = Annotated[int, Meta(ge=1, le=LARGEST_SIDE)]
 
 @dataclass(frozen=True)
 class Stored:
-    """The same as the document of a checkpoint has it: the settings of any version."""
+    """`BaseDescription` as a checkpoint's document stores it, with the settings of any version."""
 
     config: dict[str, Any]
     class_names: tuple[str, ...]
@@ -38,7 +38,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class BaseDescription:
-    """All that a checkpoint says of its base network beside the weights."""
+    """Everything a checkpoint stores about its base network except the weights."""
 
     config: PretrainConfig
     class_names: tuple[str, ...]
@@ -46,43 +46,43 @@ class BaseDescription:
     image_size: tuple[int, int]
     """Height and width of the training images."""
     resizing: str
-    """How images were brought to that size."""
+    """How images were resized to that size."""
     data_name: str
     data_fingerprint: str
     held_out: tuple[int, ...]
-    """Indices into the base images as read of those kept out of training."""
+    """Indices of the images held out of training, in the order in which the base images were read."""
     code_version: str
     training: TrainingFacts
     teacher_fingerprint: str | None = None
-    """Of the base network that taught it; None where none did, and in files of earlier versions."""
+    """Fingerprint of its teacher network; None if it had none, and in files of earlier versions."""
     retired: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of an earlier version that it was trained with and that this version cannot train with."""
+    """Settings from an earlier version, used in its training, that this version no longer supports."""
 
     @property
     def name(self) -> str:
-        """A short name for people."""
+        """A short name for display."""
         network = self.config.architecture
         return f"{network.network} of width {network.width}{', wide,' * network.wide} trained on {self.data_name}"
 
     @property
     def preprocessing(self) -> Preprocessing:
-        """What the network expects of its images."""
+        """How images must be prepared for the network."""
         return Preprocessing(self.image_size, self.normalisation, self.resizing)
 
     def document(self) -> dict[str, Any]:
-        """As the JSON document of a checkpoint."""
+        """Return the JSON document of a checkpoint."""
         return {**dataclasses.asdict(self), "training": self.training.document()}
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> "BaseDescription":
-        """The inverse of `document`, checked as a whole."""
+        """Read and check the result of `document`."""
         stored = checked(document, Stored)
         noted = {**stored.retired, **retired_settings(stored.config)}
         values = {name: value for name, value in vars(stored).items() if name != "retired"}
         return cls(**values | {"config": config_from_dict(PretrainConfig, stored.config), "retired": noted})
 
     def summary(self) -> dict[str, str]:
-        """Of the training, what people want to know first."""
+        """The main facts about the training, by title, for display."""
         training = self.training
         state = "finished" if training.finished else f"unfinished: step {training.step} of {training.steps}"
         return {
@@ -93,9 +93,9 @@ class BaseDescription:
 
 
 def count_numbers(config: PretrainConfig, classes: int, image_size: tuple[int, int]) -> int:
-    """How many numbers such a network and its classifier hold, without making it: it may be a claim of gigabytes.
+    """Count the parameters of such a network and its classifier without building it: a bad file may claim gigabytes.
 
-    The number is a polynomial of the second degree in the width, which three small networks settle.
+    The number is a quadratic polynomial in the width, determined by building three small networks.
     """
     one, two, three = (_count_small(config, width, classes, image_size) for width in (1, 2, 3))
     width = config.architecture.width
@@ -113,7 +113,7 @@ def _count_small(config: PretrainConfig, width: int, classes: int, image_size: t
 
 
 def build(config: PretrainConfig, classes: int, image_size: tuple[int, int]) -> tuple[Network, CosineClassifier | None]:
-    """A network and, where it learns class weights, its classifier, with the initial weights of the seed."""
+    """Build a network and, if it learns class weights, its classifier, with initial weights drawn from the seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         network = build_network(config.architecture)

@@ -1,7 +1,7 @@
-"""Images through a frozen network: how many at once, and on which threads.
+"""Run images through a frozen network: batch sizes and threads.
 
-Batches are small, so that maps stay in the processor's cache, and on the CPU each thread has batches of its own, which
-is faster than threads that share every operation (`runtime.in_threads`).
+Batches are small, so that maps stay in the processor's cache. On the CPU each thread processes whole batches, which is
+faster than splitting every operation among the threads (`runtime.in_threads`).
 """
 
 import math
@@ -19,17 +19,17 @@ from implanting.networks import Embedding, device_of, reading_maps, readings
 from implanting.runtime import Progress, in_threads, silent
 
 BATCH = 32
-"""Images that go through the network at once, at most: with more, maps leave the processor's cache."""
+"""The largest batch; maps of larger ones do not fit in the processor's cache."""
 
 LARGEST_MAP = 5 * 2**20
-"""Numbers (20 MiB) of the largest map on the way, at most, unless one image has more: beyond, memory is no longer kept
-for the next map but given back and fetched anew, which takes longer than the convolution."""
+"""The largest size (20 MiB) of any intermediate map, in numbers, unless a single image exceeds it. The allocator
+returns larger blocks to the system after each use, and fetching them again takes longer than the convolution."""
 
 Made = TypeVar("Made")
 
 
 def images_at_once(network: Embedding, height: int, width: int) -> int:
-    """How many images of this size go through the network together: quick, and small in memory whatever their size."""
+    """Choose the batch size for images of this size: fast, and small in memory even for large images."""
     return max(1, min(BATCH, int(LARGEST_MAP // (network.numbers_per_pixel * height * width))))
 
 
@@ -40,7 +40,7 @@ def through(
     progress: Progress = silent,
     description: str = "",
 ) -> list[Made]:
-    """What `work` makes of the images of each batch, in order; it receives their rows."""
+    """Call `work` with the slice of each batch, and return the results in order."""
     at_once = images_at_once(network, images.shape[1], images.shape[2])
     if device_of(network).type != "cpu" or not network.thread_safe:
         batches = _slices(len(images), at_once)
@@ -50,7 +50,7 @@ def through(
 
 
 def _slices(length: int, step: int) -> list[slice]:
-    """So many items, a few at a time; of no items, one empty slice."""
+    """Divide `length` items into slices of `step`; for no items, return one empty slice."""
     return [slice(start, min(start + step, length)) for start in range(0, max(length, 1), step)]
 
 
@@ -60,7 +60,7 @@ def embed(
     images: UInt8[Tensor, "image height width 3"],
     progress: Progress = silent,
 ) -> Float[Tensor, "image location dim"]:
-    """phi of each image by a network that is in evaluation mode."""
+    """Compute phi of each image with a network in evaluation mode."""
 
     def phi(rows: slice) -> Float[Tensor, "batch location dim"]:
         return embed_batch(network, normalisation, images[rows])
@@ -72,7 +72,7 @@ def embed(
 def embed_batch(
     network: Embedding, normalisation: Normalisation, images: UInt8[Tensor, "image height width 3"]
 ) -> Float[Tensor, "image location dim"]:
-    """phi of images that go through the network at once."""
+    """Compute phi of one batch of images."""
     return locations(network(normalisation(images.to(device_of(network)))))
 
 
@@ -82,7 +82,7 @@ def read(
     images: UInt8[Tensor, "image height width 3"],
     progress: Progress = silent,
 ) -> Float[Tensor, "image dim"]:
-    """The readings of each image, each of unit length, joined; in memory."""
+    """Compute the readings of each image, each of unit length, and concatenate them in CPU memory."""
 
     @torch.inference_mode()
     def joined(rows: slice) -> Float[Tensor, "batch dim"]:
@@ -96,7 +96,7 @@ def read(
 def map_readings(
     network: Embedding, normalisation: Normalisation, images: UInt8[Tensor, "image height width 3"]
 ) -> Float[Tensor, "image dim rows columns"]:
-    """The share of each location in the joined readings of a few images."""
+    """Compute the contribution of each location to the joined readings of a few images."""
     maps = reading_maps(network, normalisation(images.to(device_of(network))))
     lengths = (part.mean((2, 3), keepdim=True).norm(dim=1, keepdim=True).clamp_min(1e-12) for part in maps)
     return torch.cat([part / length for part, length in zip(maps, lengths, strict=True)], 1).cpu()

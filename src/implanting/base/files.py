@@ -1,6 +1,6 @@
-"""Base networks by name and in files, and as a part of other files.
+"""Load base networks by name or from files, and embed them in other files.
 
-Those of a name come with this package (ResNet-12 of FC100) or beside it (`imagenet.py`).
+A named network comes with this package (ResNet-12 of FC100) or in a package of its own (`imagenet.py`).
 """
 
 from collections.abc import Mapping
@@ -25,24 +25,24 @@ from implanting.networks import EfficientNetLite, Network, SideBySide
 from implanting.runtime import part, read_checkpoint, write_checkpoint
 
 KIND = "base"
-"""What a checkpoint of a base network calls itself."""
+"""The kind that a base network's checkpoint declares."""
 
 REMEDY = "make one with `implanting pretrain`"
-"""What to do where there is none."""
+"""The advice in errors about a missing or unsuitable file."""
 
 FC100 = "fc100"
 
 USUAL_WIDTH = 64
-"""Up to the paper's own width a network takes 32 MB, whatever a file claims."""
+"""Networks up to this width, the paper's, take at most 32 MB and are built without checking a file's claims first."""
 
 
 def base_document(base: BaseNetwork) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """All that another file needs to hold in order to embed a base network: a JSON document and tensors."""
+    """Return what another file must contain to embed a base network: a JSON document and tensors."""
     if base.description is not None:
         return base.description.document(), base.tensors
     if not isinstance(base.network, EfficientNetLite | SideBySide):
         raise ConfigError(
-            f"{base.name} is a network of your own, which a file cannot hold: save slim, and give it again on loading"
+            f"{base.name} is a network of your own, which a file cannot hold: save slim, and pass it again on loading"
         )
     return imagenet_document(base), base.tensors | imagenet_classes(base.network)
 
@@ -50,7 +50,7 @@ def base_document(base: BaseNetwork) -> tuple[dict[str, Any], dict[str, Tensor]]
 def base_from_document(
     document: Mapping[str, Any], tensors: Mapping[str, Tensor], path: str | Path = "the base network"
 ) -> BaseNetwork:
-    """The inverse of `base_document`; further entries and tensors are left alone. `path` names it in errors."""
+    """Rebuild the result of `base_document`, ignoring other entries and tensors. `path` names the file in errors."""
     if (origin := document.get("origin")) is not None:
         if origin not in IMAGENET_BASES:
             raise CheckpointError(
@@ -66,7 +66,7 @@ def base_from_document(
 
 
 def load_base(path: str | Path, device: str = "cpu") -> BaseNetwork:
-    """The base network of a file, or one that has a name.
+    """Load a base network from a file or by name.
 
     "efficientnet-lite0" and "efficientnet-lite2" were trained on ImageNet, and "lite0+lite2" is both side by side;
     "fc100" was trained on FC100.
@@ -78,11 +78,11 @@ def load_base(path: str | Path, device: str = "cpu") -> BaseNetwork:
 
 
 def _fc100_file() -> Path:
-    """The base network of FC100 that comes with this package."""
+    """The file of the FC100 base network that comes with this package."""
     path = BUNDLED / "fc100.safetensors"
     if not path.is_file():
         raise CheckpointError(
-            f"the base '{FC100}' is not part of this installation ({path} is missing): install implanting anew, or "
+            f"the base '{FC100}' is not part of this installation ({path} is missing): install implanting again, or "
             "make one with `implanting pretrain`"
         )
     return path
@@ -95,18 +95,18 @@ def save_base(
     description: BaseDescription,
     further: Mapping[str, Tensor] | None = None,
 ) -> None:
-    """Write a base network, and beside it what an unfinished training needs to go on."""
+    """Write a base network, together with the state that an unfinished training needs to resume."""
     write_checkpoint(path, KIND, description.document(), {**weights(network, classifier), **(further or {})})
 
 
 def read_base(path: Path) -> tuple[BaseDescription, dict[str, Tensor]]:
-    """The description and the tensors of a base network's checkpoint."""
+    """Read the description and the tensors of a base network's checkpoint."""
     document, tensors = read_checkpoint(path, KIND, REMEDY)
     return _read_description(document, path), tensors
 
 
 def _read_description(document: Mapping[str, Any], path: Path | str) -> BaseDescription:
-    """The description that the document of a checkpoint holds."""
+    """Read the description from the document of a checkpoint."""
     try:
         return BaseDescription.from_document(document)
     except (KeyError, TypeError, ValueError, AttributeError, ConfigError) as error:
@@ -114,7 +114,7 @@ def _read_description(document: Mapping[str, Any], path: Path | str) -> BaseDesc
 
 
 def _check_size(description: BaseDescription, tensors: Mapping[str, Tensor], path: Path | str) -> None:
-    """Refuse a description of a network of another size than the weights, before any memory is taken for it."""
+    """Reject a description whose network differs in size from the weights, before allocating memory for it."""
     held = part("network", tensors) | part("classifier", tensors)
     try:
         claimed = count_numbers(description.config, len(description.class_names), description.image_size)
@@ -131,7 +131,7 @@ def _check_size(description: BaseDescription, tensors: Mapping[str, Tensor], pat
 def load_weights(
     network: Network, classifier: CosineClassifier | None, tensors: Mapping[str, Tensor], path: Path | str
 ) -> None:
-    """The inverse of `weights`, in place; further tensors are left alone."""
+    """Load the result of `weights` in place, ignoring other tensors."""
     modules: dict[str, nn.Module | None] = {"network": network, "classifier": classifier}
     for name, module in modules.items():
         if module is None:
@@ -140,5 +140,5 @@ def load_weights(
             module.load_state_dict(part(name, tensors))
         except RuntimeError as error:
             raise CheckpointError(
-                f"{path} is damaged: the tensors of its {name} do not fit its configuration; copy it anew"
+                f"{path} is damaged: the tensors of its {name} do not fit its configuration; copy it again"
             ) from error

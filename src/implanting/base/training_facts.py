@@ -1,4 +1,4 @@
-"""How a base network was trained: what its file says of that, whether training has ended or not."""
+"""Facts about the training of a base network, finished or not, as its file stores them."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ class Validation:
     tasks: Count
 
     def row(self) -> dict[str, Any]:
-        """As a row of results, which say nothing of steps."""
+        """Return a row for a table of results, without the step."""
         return {name: value for name, value in dataclasses.asdict(self).items() if name != "step"}
 
     def __str__(self) -> str:
@@ -38,7 +38,7 @@ class Validation:
 
 @dataclass(frozen=True)
 class TrainingFacts:
-    """How far a training came, how long it took and where, and what it gave so far."""
+    """The progress of a training, its duration and device, and its results so far."""
 
     step: Count
     steps: Count
@@ -47,14 +47,14 @@ class TrainingFacts:
     images_per_second: float | None = None
     processes: Count = 1
     threads: Count | None = None
-    """CPU threads of each process; None where that was not noted."""
+    """CPU threads per process; None if not recorded."""
     loss: float | None = None
-    """Loss, accuracy on augmented base images and tau at the last steps; None before any were averaged."""
+    """Loss, accuracy on augmented base images and tau, averaged over the last steps; None before the first average."""
     accuracy: float | None = None
     tau: float | None = None
     validation: tuple[Validation, ...] = ()
     calibration: Mapping[str, Any] | None = None
-    """How sure prototypes of one support per class may be, measured on validation classes at the end."""
+    """Calibration of prototypes of one support per class, measured on validation classes after training."""
 
     def __post_init__(self) -> None:
         if self.step > self.steps:
@@ -66,10 +66,10 @@ class TrainingFacts:
         return self.step == self.steps
 
     def document(self) -> dict[str, Any]:
-        """As a part of the JSON document of a checkpoint."""
+        """Return the part of a checkpoint's JSON document that stores these facts."""
         return {**dataclasses.asdict(self), "finished": self.finished}
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> "TrainingFacts":
-        """The inverse of `document`, checked as a whole; what later versions may add is left out."""
+        """Read and check the result of `document`, ignoring entries that later versions may add."""
         return checked(document, cls)

@@ -1,7 +1,7 @@
-"""Answers of very many images as rows of files: JSON lines, CSV or Parquet, whole or in shards that can be made again.
+"""Write the answers to very many images as rows: JSON lines, CSV or Parquet, in one file or in repeatable shards.
 
-A row is a plain dictionary, and a bad image has a row like any other. What a classifier is, this room does not know
-beyond the answers that it gives.
+A row is a plain dictionary, and a bad image has a row like any other. All this room knows about classifiers is the
+answers they give.
 """
 
 from implanting.bulk.files import (

@@ -1,4 +1,4 @@
-"""Rows in files that are there whole or not at all, and that two runs never write at once.
+"""Files of rows that are complete or absent, and that two runs never write at once.
 
 A run holds the lock of `.NAME.lock` while it writes, and the rows go through the project's one atomic writer. A killed
 run leaves the empty file of its lock behind, which the next run takes over.
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 try:
     import fcntl
-except ImportError:  # Windows has no such locks: there, two runs of one shard are not told apart
+except ImportError:  # Windows has no such locks: two runs of one shard are not detected there
     fcntl = None  # type: ignore[assignment]
 
 ROWS_AT_ONCE = 8192
-"""Rows that Parquet writes as one group."""
+"""Number of rows per Parquet row group."""
 
 LONGEST_LINE = 2**20
 """Bytes of a first line by which answers are recognised."""
@@ -37,11 +37,11 @@ FAULTS = (OSError, ValueError, KeyError, TypeError, NotImplementedError)
 """What reading a file raises that is not of its format; pyarrow's own faults are among them."""
 
 UNDECODED = re.compile("([\udc80-\udcff]+)")
-"""How Python holds the bytes of a file's name that are not UTF-8."""
+"""The surrogates by which Python represents bytes of a file name that are not UTF-8."""
 
 
 class RowWriter(Protocol):
-    """Writes rows to an open file; `close` writes what is left and leaves the file open."""
+    """Writes rows to an open file; `close` writes the remaining rows but leaves the file open."""
 
     def write(self, row: Row) -> None: ...
 
@@ -49,12 +49,12 @@ class RowWriter(Protocol):
 
 
 def json_line(row: Row) -> bytes:
-    """A row as one line of JSON; names that are not UTF-8 are escaped, and Python reads them back as they were."""
+    """Format a row as one line of JSON; names that are not UTF-8 are escaped such that Python can restore them."""
     return json.dumps(row).encode("ascii") + b"\n"
 
 
 def csv_line(values: Iterable[Any]) -> bytes:
-    """Values as a line of CSV in UTF-8; bytes of names that are not UTF-8 stay as they are."""
+    """Format values as a line of CSV in UTF-8; bytes of names that are not UTF-8 are kept unchanged."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerow([_csv_cell(value) for value in values])
     return text.getvalue().encode("utf-8", "surrogateescape")
@@ -112,7 +112,7 @@ class _Parquet:
 
 
 def arrow_table(rows: Sequence[Row], top: int = 1) -> "pyarrow.Table":
-    """Rows as a table of Arrow, whose columns have the same types in every table."""
+    """Convert rows to an Arrow table, whose columns have the same types in every table."""
     return _table(rows, columns(top))
 
 
@@ -128,14 +128,14 @@ def _schema(names: Sequence[str]) -> Any:
 
 
 def _parquet_value(value: Any) -> Any:
-    """Labels and names as text, which must be UTF-8: other bytes of a name become escapes such as `\\xe9`."""
+    """Convert labels and names to text, which must be UTF-8: other bytes become escapes such as `\\xe9`."""
     if value is None or isinstance(value, float):
         return value
     return os.fsencode(str(value)).decode("utf-8", "backslashreplace")
 
 
 def parquet_library() -> Any:
-    """pyarrow, which is large and needed for Parquet only."""
+    """Import pyarrow, which is large and needed for Parquet only."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -149,11 +149,11 @@ FORMATS: dict[str, Callable[[BinaryIO, Sequence[str]], RowWriter]] = {
     ".csv": _Csv,
     ".parquet": _Parquet,
 }
-"""What writes a file, by the ending of its name."""
+"""The writers of rows, by file extension."""
 
 
 def row_format(path: Path) -> str:
-    """The ending that says the format; raises, before anything slow is done, where no such file can be written."""
+    """Return the extension, which sets the format; a path that cannot be written is an error."""
     if path.suffix not in FORMATS:
         raise ConfigError(f"`out` {path}: the name must end in {', '.join(FORMATS)}, which says the format")
     if path.suffix == ".parquet":
@@ -213,7 +213,7 @@ def _claimed(path: Path) -> Iterator[None]:
 
 
 def read_images(path: Path) -> list[str] | None:
-    """The images that a file has rows of, spelled as `write_rows` spells them; None where the file is cut off."""
+    """Read the names of the images in a file of rows, spelled as `write_rows` does; None if the file is truncated."""
     try:
         return _READERS[path.suffix](path)
     except FAULTS:
@@ -240,7 +240,7 @@ _FIRST_COLUMNS = {".jsonl": _columns_of_json_lines, ".csv": _columns_of_csv, ".p
 
 
 def spelled(image: str, suffix: str) -> str:
-    """How a file of this format spells the name of an image."""
+    """Spell the name of an image as a file of this format does."""
     if suffix == ".csv":
         return str(_csv_cell(image))
     return str(_parquet_value(image)) if suffix == ".parquet" else image

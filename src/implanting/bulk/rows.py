@@ -1,7 +1,7 @@
-"""An answer as a row.
+"""Convert an answer to a row.
 
 `class` is the answer, which may be the label for "none of these". `likeliest` is always one of the classes, and
-`likeliest_probability` is its probability, so that no number stands beside a label that it is not of.
+`likeliest_probability` is its probability, so that a number never appears next to a label it does not belong to.
 """
 
 from typing import Any
@@ -15,13 +15,13 @@ COLUMNS = ("image", "class", "likeliest", "likeliest_probability", "open_set_sco
 
 
 def columns(top: int) -> list[str]:
-    """The names of a row's values, in order; for `top` classes or more, two for each of them."""
+    """Return the names of a row's values, in order; each of several `top` classes adds two."""
     ranked = [name for rank in range(1, top + 1) for name in (f"class_{rank}", f"probability_{rank}")]
     return [*COLUMNS, *(ranked if top > 1 else []), "error"]
 
 
 def row_of(each: Answer | Failure, top: int = 1, image: ImageSource | None = None) -> Row:
-    """The row of an image; `image` is what it is called where the source itself is no name."""
+    """Make the row of an image; `image` is its name if the source itself is not a path."""
     row: Row = dict.fromkeys(columns(top))
     row["image"] = str(each.source if image is None else image)
     if isinstance(each, Failure):

@@ -1,4 +1,4 @@
-"""A part of a long list of images: every n-th, beginning with the i-th."""
+"""Shards: parts of a long list of images, each with every n-th image, starting with the i-th."""
 
 import re
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str) -> "Shard":
-        """`2/8`."""
+        """Parse text such as `2/8`."""
         found = re.fullmatch(r"(\d+)/(\d+)", text, re.ASCII)
         shard = cls(*map(int, found.groups())) if found else None
         if shard is None or not 1 <= shard.number <= shard.total:
@@ -30,10 +30,10 @@ class Shard:
         return shard
 
     def of(self, items: Sequence[Item]) -> list[Item]:
-        """The items that fall to this part; all parts together have each item once."""
+        """Select the items of this shard; together, all shards contain each item once."""
         return list(items[self.number - 1 :: self.total])
 
     def path(self, out: Path) -> Path:
-        """`answers.csv` of the second of eight becomes `answers-2-of-8.csv`."""
+        """Add the shard to a file name: `answers.csv` becomes `answers-2-of-8.csv`."""
         width = len(str(self.total))
         return out.with_name(f"{out.stem}-{self.number:0{width}d}-of-{self.total}{out.suffix}")

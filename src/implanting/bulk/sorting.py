@@ -1,4 +1,4 @@
-"""Images copied or linked into a folder for each class, those of no class and doubtful ones apart."""
+"""Copy or link images into one folder per class, with separate folders for no class and for doubtful answers."""
 
 import filecmp
 import re
@@ -11,14 +11,14 @@ from implanting.errors import ConfigError
 from implanting.runtime import open_file, replacing
 
 DOUBTFUL = "doubtful"
-"""The folder of answers whose probability is below the one asked for, with a folder for each class inside."""
+"""The folder for answers with a probability below the requested one, with one folder per class inside."""
 
 NOT_IN_NAMES = re.compile(r'[\x00-\x1f\x7f/\\:*?"<>|]|^\.+|[. ]+$')
-"""What some file system refuses in the name of a folder."""
+"""Characters that some file system does not allow in the name of a folder."""
 
 
 class SortedImages:
-    """A folder into which images are sorted; what is there stays, and the same image is not copied twice."""
+    """A folder into which images are sorted; existing files are kept, and the same image is not copied twice."""
 
     def __init__(self, folder: Path, labels: Iterable[object], link: bool = False) -> None:
         self.folder, self.link = folder, link
@@ -32,7 +32,7 @@ class SortedImages:
 
     @classmethod
     def outside(cls, folder: Path, inputs: Iterable[str], labels: Iterable[object], link: bool) -> "SortedImages":
-        """Refuse a folder within those that are read: the next run would take the copies for further images."""
+        """Raise an error for a folder inside the input folders: the next run would read the copies as more images."""
         for name in inputs:
             if Path(name).is_dir() and folder.resolve().is_relative_to(Path(name).resolve()):
                 raise ConfigError(f"`sort_into` {folder} is within {name}, which is read: choose a folder outside it")
@@ -41,7 +41,7 @@ class SortedImages:
         return cls(folder, labels, link)
 
     def place(self, source: Path, label: object, doubtful: bool) -> Path:
-        """Copy or link an image into the folder of its class, and say where."""
+        """Copy or link an image into the folder of its class, and return its new path."""
         folder = self.folder / DOUBTFUL if doubtful else self.folder
         folder /= self.names[str(label)]
         folder.mkdir(parents=True, exist_ok=True)
@@ -52,11 +52,11 @@ class SortedImages:
                 return self._put(source, place)
             if filecmp.cmp(source, place, shallow=False):
                 return place
-        raise AssertionError  # numbers do not end
+        raise AssertionError  # not reachable: the loop is endless
 
     def _put(self, source: Path, place: Path) -> Path:
         if self.link:
-            place.unlink(missing_ok=True)  # a link that leads nowhere
+            place.unlink(missing_ok=True)  # a dangling link
             place.symlink_to(source.resolve())
             return place
         with open_file(source) as image, replacing(place) as file:

@@ -1,7 +1,7 @@
-"""One task as a user has it: photos and labels in, answers, explanations and one safe file out.
+"""The user's classifier: takes photos and labels; gives answers, explanations and one safe file.
 
-The scikit-learn estimator is `classifier.estimator`; it is not imported here, as scikit-learn takes longer to load than
-everything else.
+The scikit-learn estimator is `classifier.estimator`. It is not imported here because scikit-learn takes longer to load
+than everything else.
 """
 
 from implanting.classifier.files import KIND, plain_labels

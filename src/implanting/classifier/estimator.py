@@ -1,4 +1,4 @@
-"""`FewShotClassifier`: the classifier of images as a scikit-learn estimator."""
+"""`FewShotClassifier`: the image classifier as a scikit-learn estimator."""
 
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
@@ -7,23 +7,23 @@ from implanting.classifier.image_classifier import ImageClassifier
 
 
 class FewShotClassifier(ImageClassifier, ClassifierMixin, BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
-    """Classify images from a few examples of each class; a scikit-learn estimator.
+    """A scikit-learn estimator that classifies images from a few examples of each class.
 
-    Parameters, whose defaults are those of `ClassifierConfig`, `InferenceConfig` and `ImplantConfig`:
+    Parameters (the defaults come from `ClassifierConfig`, `InferenceConfig` and `ImplantConfig`):
 
     - `base`: the base network: "efficientnet-lite0", "efficientnet-lite2", "lite0+lite2" (both side by side), "fc100",
       a file of `implanting pretrain`, or a `BaseNetwork`
-    - `head`: what tells classes apart: "logistic", a head that is trained on the examples; "prototypes", as in the
-      paper; or "auto": prototypes where implants or a pooling are asked for or implants are known to be better, else
-      the head
-    - `implants`: train implants on the examples: True, which with prototypes is the paper's method, False, or "auto",
-      which is where they help
-    - `unknown`: the label to answer where an image fits no class; None always answers with a class
+    - `head`: how classes are distinguished: "logistic" trains a head on the examples; "prototypes" is the paper's way;
+      "auto" chooses prototypes if you ask for implants or a pooling, or if implants are known to be better for this
+      base, and the head otherwise
+    - `implants`: whether to train implants on the examples: True (with prototypes, this is the paper's method), False,
+      or "auto" to train them only when they are expected to help
+    - `unknown`: the label for images that fit no class; with None, the answer is always a class
     - `refuse`: the share of images of known classes that may be answered with `unknown`
-    - `keep_supports`: keep the examples, so that `refit` can train again; a saved file then holds them
-    - `image_size`: side in pixels to which images are brought; None is that of the base's training
-    - `support_pooling`, `query_pooling`: "gap" or "gmp", and also "dense" for queries; None is what suits the base
-    - `random_state`: fixes the initial weights of implants
+    - `keep_supports`: keep the examples, so that `refit` can train again; a saved file then includes them
+    - `image_size`: side in pixels to which images are resized; None uses the size the base was trained on
+    - `support_pooling`, `query_pooling`: "gap" or "gmp", and for queries also "dense"; None uses the base's default
+    - `random_state`: seed of the implants' initial weights
     - `device`: "auto" or a PyTorch device
     - `implant_channels`, `implant_epochs`, `implant_learning_rate`: as in `ImplantConfig`
 
@@ -31,9 +31,9 @@ class FewShotClassifier(ImageClassifier, ClassifierMixin, BaseEstimator):  # typ
 
     - `classes_`: the labels, sorted
     - `base_`: the base network
-    - `learned_`: all that was learned: head or prototypes, implants, calibration, classes, kept examples
-    - `supports_`: the examples where they are kept, else None
-    - `held_out_`: what is said of each example by a classifier that was fitted without it: `HeldOut`
+    - `learned_`: everything that was learned: head or prototypes, implants, calibration, classes, kept examples
+    - `supports_`: the examples if they were kept, else None
+    - `held_out_`: the prediction for each example by a classifier fitted without it (`HeldOut`)
     """
 
     def __sklearn_tags__(self) -> Tags:

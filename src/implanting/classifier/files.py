@@ -1,7 +1,7 @@
-"""A fitted classifier as one safe file: its base network, head or prototypes and implants, classes and settings.
+"""Save a fitted classifier as one safe file: base network, head or prototypes and implants, classes and settings.
 
-A slim file names its base by fingerprint instead of holding it. Nothing in a file can run code, and a base that is not
-the one the classifier was fitted on is refused.
+A slim file identifies its base by fingerprint instead of containing it. Nothing in a file can run code, and a base
+other than the one the classifier was fitted on is rejected.
 """
 
 import hashlib
@@ -28,13 +28,13 @@ from implanting.runtime import checked, choose_device, part, prefixed, read_chec
 from implanting.version import __version__
 
 KIND = "classifier"
-"""What the file of a classifier calls itself."""
+"""The kind that a classifier's file declares."""
 
 NOT_KEPT = frozenset({"base", "device"})
-"""Settings that a file does not keep: it holds its base or tells where that is, and the device is the loader's."""
+"""Settings that are not saved: the file contains or identifies its base, and the loader chooses the device."""
 
 PARTS: dict[str, type] = {"head": Head, "readings": Readings, "held_out": HeldOut}
-"""Values of what was learned that consist of tensors; files of earlier versions lack them."""
+"""Fields of `Learned` that are groups of tensors; files of earlier versions lack them."""
 
 Tensors = dict[str, Tensor]
 
@@ -73,14 +73,14 @@ def save_classifier(settings: Mapping[str, Any], learned: Learned, path: Path, s
         tensors |= prefixed("supports", dict(zip(("images", "labels"), learned.supports, strict=True)))
     for name in PARTS:
         if (value := getattr(learned, name)) is not None:
-            # a file holds finite numbers only: of an image that was never held out, zeros stand for nan
+            # files hold only finite numbers, so the nan rows of images that were never held out become zeros
             tensors |= prefixed(name, {key: tensor.nan_to_num(0).contiguous() for key, tensor in vars(value).items()})
     document["digest"] = digest(tensors)
     write_checkpoint(path, KIND, document, tensors)
 
 
 def digest(tensors: Tensors) -> str:
-    """SHA-256 of what was learned and of what the base's fingerprint does not cover."""
+    """SHA-256 of all tensors that the base's fingerprint does not cover."""
     covered = "base.network.", "base.classifier."
     learnt = {name: value for name, value in tensors.items() if not name.startswith(covered)}
     content = hashlib.sha256()
@@ -90,14 +90,14 @@ def digest(tensors: Tensors) -> str:
 
 
 def plain_labels(classes: np.ndarray) -> list[Any]:
-    """Labels as JSON has them."""
+    """Return the labels as values that JSON can represent."""
     if classes.dtype.kind not in "UiubO" or not all(isinstance(label, str | int) for label in classes.tolist()):
         raise ConfigError("only strings and integers can be saved as labels: use one of these")
     return classes.tolist()
 
 
 def _plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that are kept, as JSON has them; a source of random numbers other than a seed is not."""
+    """Return the settings to save, as JSON values; a `random_state` is saved only if it is an integer."""
     kept = {name: value for name, value in settings.items() if name not in NOT_KEPT}
     plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in kept.items()}
     if not isinstance(plain["unknown"], str | int | None):
@@ -107,7 +107,7 @@ def _plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class StoredBase:
-    """What a document says of the base network."""
+    """The entry of a document that describes the base network."""
 
     name: str
     fingerprint: str
@@ -153,18 +153,18 @@ class Stored:
 def read_classifier(
     path: Path, base: str | Path | BaseNetwork | None = None, device: str = "auto"
 ) -> tuple[dict[str, Any], Learned]:
-    """The settings of a saved classifier, and what it had learned."""
+    """Read a saved classifier: its settings, and everything it learned."""
     computing_on = str(choose_device(device))
     document, tensors = read_checkpoint(path, KIND, "make one with `implanting fit`")
     try:
         checked(document, Stored)
         if document["digest"] != digest(tensors):
-            raise CheckpointError(f"{path} is damaged: what was learned is not what was saved; copy it anew")
+            raise CheckpointError(f"{path} is damaged: its tensors do not match their digest; copy it again")
         network = _find_base(path, document["base"], part("base", tensors), base).to(computing_on)
         named = base or document["base"]["found_as"] or network
         settings = {"head": "prototypes", **document["settings"], "base": named, "device": device}
         return settings, _learned_from(network, document, tensors)
-    except ImplantingError:  # says what is wrong already
+    except ImplantingError:  # its message is already clear
         raise
     except (ArithmeticError, LookupError, TypeError, ValueError, RuntimeError) as error:
         raise CheckpointError(
@@ -213,10 +213,10 @@ def _learned_from(base: BaseNetwork, document: Mapping[str, Any], tensors: Tenso
 def _find_base(
     path: Path, described: Mapping[str, Any], tensors: Tensors, given: str | Path | BaseNetwork | None
 ) -> BaseNetwork:
-    """The base in the file, or the one given, or the one of that name; in any case that of the fingerprint."""
+    """Take the base from the file, from the caller, or by its name, and check its fingerprint."""
     if described["document"] is not None and given is None:
         base = base_from_document(described["document"], tensors)
-        wrong = f"{path} is damaged: its base network is not the one it was fitted on (fingerprint); copy it anew"
+        wrong = f"{path} is damaged: its base network is not the one it was fitted on (fingerprint); copy it again"
     else:
         base = _named_base(path, described, given)
         wrong = (

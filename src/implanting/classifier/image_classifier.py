@@ -1,7 +1,7 @@
-"""`ImageClassifier`: a few images of each class in, a classifier out.
+"""`ImageClassifier`: learn to classify from a few images of each class.
 
-Two worlds meet here: paths, PIL images, arrays and labels of any kind outside, tensors and class numbers inside.
-The command line uses it as it is; `FewShotClassifier` is the same as a scikit-learn estimator (`estimator.py`).
+This is the border between the user's types (paths, PIL images, arrays, labels of any kind) and ours (tensors and class
+numbers). The command line uses this class directly; `FewShotClassifier` (`estimator.py`) adds scikit-learn's bases.
 """
 
 import copy
@@ -34,24 +34,24 @@ HEADS = "auto", "logistic", "prototypes"
 
 
 def _noting(batches: Iterator[UInt8[Tensor, "_ _ _ 3"]], prints: set[int]) -> Iterator[UInt8[Tensor, "_ _ _ 3"]]:
-    """Pass batches on, and note the print of each image."""
+    """Yield the batches unchanged while collecting the hash of each image."""
     for images in batches:
         prints.update(prints_of(images))
         yield images
 
 
 Own = TypeVar("Own", bound="ImageClassifier")
-"""The class itself, or the estimator made of it."""
+"""`ImageClassifier` or a subclass."""
 
 
 class ImageClassifier:
-    """Classify images from a few examples of each class; parameters and what is learnt are those of FewShotClassifier.
+    """Classify images from a few examples of each class; `FewShotClassifier` documents parameters and attributes.
 
-    scikit-learn is imported only to say that nothing was fitted: it takes longer to load than PyTorch.
+    scikit-learn is imported only to raise its `NotFittedError`, because it takes longer to load than PyTorch.
     """
 
     learned_: Learned
-    """What was learnt, all of it; other learnt attributes are views of it."""
+    """Everything that was learned; the other learned attributes are views of it."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class ImageClassifier:
         self.implant_learning_rate = implant_learning_rate
 
     def fit(self: Own, X: Any, y: Labels, *, progress: Progress = silent) -> Own:  # noqa: N803 (scikit-learn's name)
-        """Learn classes from images and their labels; an earlier fit is forgotten."""
+        """Learn classes from images and their labels, discarding any earlier fit."""
         sources = list_sources(X)
         labels = as_labels(y, len(sources))
         classes = np.unique(labels)
@@ -101,27 +101,27 @@ class ImageClassifier:
 
     @property
     def classes_(self) -> np.ndarray:
-        """The labels that it knows, in order."""
+        """The known labels, sorted."""
         return self.learned_.classes
 
     @property
     def base_(self) -> BaseNetwork:
-        """The base network that it was fitted on."""
+        """The base network this classifier was fitted on."""
         return self.learned_.base
 
     @property
     def supports_(self) -> tuple[UInt8[Tensor, "image height width 3"], Int[Tensor, " image"]] | None:
-        """The examples and their class numbers, where they are kept."""
+        """The examples and their class numbers if they were kept, else None."""
         return self.learned_.supports
 
     @property
     def held_out_(self) -> HeldOut | None:
-        """What is said of each example by a classifier that was fitted without it; None where that is not known."""
+        """The prediction for each example by a classifier fitted without it; None if not available."""
         self.check_fitted()
         return self.learned_.held_out
 
     def refit(self: Own) -> Own:
-        """Train anew on the examples kept, those that were added later among them."""
+        """Train again on all kept examples, including those added later."""
         self.check_fitted()
         if self.learned_.supports is None:
             raise ConfigError("refit needs the examples, which were not kept: fit with `keep_supports`")
@@ -130,14 +130,14 @@ class ImageClassifier:
         return self
 
     def check_fitted(self) -> None:
-        """Refuse to answer before anything was learnt, as scikit-learn's own estimators do."""
+        """Raise scikit-learn's `NotFittedError` if nothing was learned yet."""
         if not hasattr(self, "learned_"):
             from sklearn.exceptions import NotFittedError
 
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit(images, labels) first")
 
     def check_settings(self, classes: np.ndarray) -> None:
-        """Refuse settings, or too few classes, that nothing can be learnt by."""
+        """Raise an error for invalid settings, or if there are fewer than two classes."""
         require(0 <= self.refuse < 1, "refuse", self.refuse, "from 0 to below 1")
         require(self.head in HEADS, "head", self.head, "auto, logistic or prototypes")
         require(self.implants in ("auto", True, False), "implants", self.implants, "auto, True or False")
@@ -179,8 +179,8 @@ class ImageClassifier:
     def add_class(self: Own, label: Hashable, images: Any) -> Own:
         """Learn one more class.
 
-        A head is fitted to all classes again, from readings that were kept, which takes a fraction of a second.
-        Prototypes of other classes, and implants, stay as they are.
+        A head is fitted to all classes again from its stored readings, which takes a fraction of a second.
+        Prototypes of other classes, and implants, do not change.
         """
         self.check_fitted()
         known = self.classes_.tolist()
@@ -198,7 +198,7 @@ class ImageClassifier:
         return self._changed()
 
     def add_images(self: Own, images: Any, labels: Labels) -> Own:
-        """Learn from further images of classes that are there; a head is fitted again, implants stay as they are."""
+        """Learn from further images of known classes; a head is fitted again, implants do not change."""
         self.check_fitted()
         sources = list_sources(images)
         self._add(sources, as_labels(labels, len(sources)), self.classes_)
@@ -212,7 +212,7 @@ class ImageClassifier:
         self.learned_ = fitted_again(learned)
 
     def remove_class(self: Own, label: Hashable) -> Own:
-        """Forget a class; a head is fitted again to the others, prototypes and implants stay as they are."""
+        """Remove a class; a head is fitted again to the others, other prototypes and implants do not change."""
         self.check_fitted()
         removed = int(class_numbers(np.array([label]), self.classes_))
         if len(self.classes_) <= 2:
@@ -223,30 +223,30 @@ class ImageClassifier:
     def _changed(self: Own) -> Own:
         if self.learned_.implants is not None:
             warnings.warn(
-                "the implants stay as they were trained for the earlier classes; refit() trains them anew",
+                "the implants stay as they were trained for the earlier classes; refit() trains them again",
                 ImplantsKept,
                 stacklevel=3,
             )
         return self
 
     def predict(self, X: Any, *, progress: Progress = silent) -> np.ndarray:  # noqa: N803 (likewise)
-        """The class of each image, or `unknown` where that is set and the image fits none."""
+        """Return the class of each image, or `unknown` (if that is set) for images that fit no class."""
         now = self._as_it_is()
         probabilities, scores = now._classified(X, progress)
         return now._answering.labels(probabilities, scores)
 
     def predict_proba(self, X: Any, *, progress: Progress = silent) -> Float[np.ndarray, "image way"]:  # noqa: N803 (likewise)
-        """The probability of each class, in the order of `classes_`; "none of these" takes no part."""
+        """Return the probability of each class, in the order of `classes_`; `unknown` is not among them."""
         return self._as_it_is()._classified(X, progress)[0].numpy()
 
     def open_set_score(self, X: Any, *, progress: Progress = silent) -> Float[np.ndarray, " image"]:  # noqa: N803 (likewise)
-        """How little each image fits any class: the higher, the less."""
+        """Return one score per image; the higher it is, the less the image fits any class."""
         return self._as_it_is()._classified(X, progress)[1].numpy()
 
     def answers(
         self, images: Any, *, top: int = 1, skip_bad: bool = False, progress: Progress = silent
     ) -> tuple[list[Answer], list[Failure]]:
-        """For each image its class, the `top` most probable ones and its open-set score; and what did not decode."""
+        """Return one `Answer` per image with its `top` most probable classes, and the failures to decode."""
         answers: list[Answer] = []
         failures: list[Failure] = []
         for each in self.answer_each(images, top=top, progress=progress):
@@ -259,7 +259,7 @@ class ImageClassifier:
         return answers, failures
 
     def answer_each(self, images: Any, *, top: int = 1, progress: Progress = silent) -> Iterator[Answer | Failure]:
-        """For each image in order its answer, or why it does not decode, as soon as its batch is done."""
+        """Yield the answer to each image, or the reason it failed to decode, as soon as its batch is done."""
         now = self._as_it_is()
         sources, answering = list_sources(images), now._answering
         for batch in decode_batches(sources, now.learned_.size, skip_bad=True, progress=progress, doing="classifying"):
@@ -275,7 +275,7 @@ class ImageClassifier:
             yield from (each[index] for index in sorted(each))
 
     def _as_it_is(self: Own) -> Own:
-        """A shallow copy, which answers alike to the end while another thread changes the classes."""
+        """A shallow copy whose answers stay consistent while another thread changes the classes."""
         self.check_fitted()
         return copy.copy(self)
 
@@ -294,7 +294,7 @@ class ImageClassifier:
         return torch.cat(probabilities), torch.cat(scores)
 
     def score(self, X: Any, y: Labels, sample_weight: Any = None) -> float:  # noqa: N803 (likewise)
-        """The share of images whose class is right; `unknown` is right only where it is the label given."""
+        """Return the share of correctly classified images; `unknown` is correct only if it is the image's label."""
         answers = self.predict(X)
         return float(np.average(answers == as_labels(y, len(answers)), weights=sample_weight))
 
@@ -307,11 +307,11 @@ class ImageClassifier:
         kind: MapKind | None = None,
         finer: int = 1,
     ) -> Explanation:
-        """Where an image looks like a class: the one named, or the `top` most probable ones.
+        """Map the locations at which an image resembles the named class, or each of the `top` most probable classes.
 
-        `kind` is "evidence", what each location adds to the score of a head (the default where a head answers),
-        "similarity", its cosine with the class (the default of prototypes), or "softmax", the share of the class among
-        the classes at the location. `finer` runs the network at so many times its size.
+        `kind` is "evidence", the contribution of each location to the score of a head (the default with a head);
+        "similarity", its cosine with the class (the default with prototypes); or "softmax", the probability of the
+        class at the location. The network sees the image at `finer` times the usual size.
         """
         self.check_fitted()
         require(top >= 1, "top", top, "1 or more")
@@ -322,7 +322,7 @@ class ImageClassifier:
         return explanation.top(top) if label is None else explanation.only([label])
 
     def save(self, path: str | Path, *, slim: bool = False) -> None:
-        """Write the classifier as one safe file; a slim one refers to its base network instead of holding it."""
+        """Write the classifier as one safe file; a slim file refers to its base network instead of containing it."""
         self.check_fitted()
         settings = {name: getattr(self, name) for name in inspect.signature(ImageClassifier).parameters}
         save_classifier(settings, self.learned_, Path(path), slim)
@@ -331,14 +331,14 @@ class ImageClassifier:
     def load(
         cls: type[Own], path: str | Path, *, base: str | Path | BaseNetwork | None = None, device: str = "auto"
     ) -> Own:
-        """The classifier of a file; a slim one finds its base by name, or takes the one given."""
+        """Load a classifier from a file; the base of a slim file is found by name unless `base` is given."""
         settings, learned = read_classifier(Path(path), base, device)
         try:
             classifier = cls(**settings)
             classifier.check_settings(learned.classes)
         except (TypeError, ValueError, ConfigError) as error:
             raise CheckpointError(
-                f"{path} is damaged: its settings are not those of a classifier ({error}); copy it anew or fit again"
+                f"{path} is damaged: its settings are not those of a classifier ({error}); copy it again or fit again"
             ) from error
         classifier.learned_ = learned
         return classifier

@@ -1,4 +1,4 @@
-"""Labels of any kind outside, class numbers inside; and answers: labels, rankings, and "none of these"."""
+"""Conversion between the user's labels and class numbers, and answers: labels, rankings, and "none of these"."""
 
 import math
 import warnings
@@ -18,7 +18,7 @@ from implanting.images import ImageSource
 Labels = Sequence[Any] | np.ndarray
 
 KINDS = {"U": "strings", "i": "integers", "u": "integers", "b": "booleans", "f": "floats"}
-"""What labels may be, by the kind of numpy's type."""
+"""The kinds of labels we accept, by numpy's dtype kind."""
 
 
 Ranking = tuple[tuple[Hashable, float], ...]
@@ -26,7 +26,7 @@ Ranking = tuple[tuple[Hashable, float], ...]
 
 
 def as_labels(labels: Labels, images: int) -> np.ndarray:
-    """One label per image, all of one kind."""
+    """Convert labels to an array with one label per image, all of one kind."""
     array = np.asarray(labels)
     _check_distinct(labels, array)
     if array.ndim != 1 or len(array) != images:
@@ -34,17 +34,17 @@ def as_labels(labels: Labels, images: int) -> np.ndarray:
     if len({isinstance(label, str) for label in labels}) > 1:
         raise DataError("some labels are strings and some are not: make them all one or the other")
     kind = kind_of(array)
-    # scikit-learn's own check is not used: it warns of many classes with few images each, our daily bread
+    # we do not use scikit-learn's check: it warns about many classes with few images each, our normal case
     if len(array) and (kind is None or (kind == "floats" and not np.array_equal(array, np.rint(array)))):
         raise DataError(
-            f"Unknown label type: {'continuous' if kind else array.dtype}; labels are such as {array.tolist()[0]!r}, "
-            "and needed are strings or integers"
+            f"Unknown label type: {'continuous' if kind else array.dtype}; found labels such as {array.tolist()[0]!r}; "
+            "use strings or integers"
         )
     return array
 
 
 def _check_distinct(labels: Labels, array: np.ndarray) -> None:
-    """Refuse labels that numpy would merge in a common type: 2**63 beside -1, or names that differ by a NUL."""
+    """Reject labels that numpy's common type would merge: 2**63 together with -1, or names that differ by a NUL."""
     if isinstance(labels, np.ndarray) or array.ndim != 1:
         return
     for given, kept in zip(labels, array.tolist(), strict=True):
@@ -55,19 +55,19 @@ def _check_distinct(labels: Labels, array: np.ndarray) -> None:
 
 
 def kind_of(labels: np.ndarray) -> str | None:
-    """Strings, integers and so on; None for what cannot be a label."""
+    """Return the kind of the labels (strings, integers and so on), or None if they cannot be labels."""
     types = {labels.dtype} if labels.dtype.kind != "O" else {np.dtype(type(label)) for label in labels.tolist()}
     kinds = {KINDS.get(type_.kind) for type_ in types}
     return kinds.pop() if len(kinds) == 1 else None
 
 
 def is_like(label: Hashable, classes: np.ndarray) -> bool:
-    """Whether a label could stand among these classes."""
+    """Whether a label is of the same kind as these classes."""
     return KINDS.get(np.dtype(type(label)).kind) == kind_of(classes)
 
 
 def class_numbers(labels: np.ndarray, classes: np.ndarray) -> Int[Tensor, " image"]:
-    """The place of each label among the sorted classes, all of which must be there."""
+    """Return the index of each label in the sorted classes; an unknown label is an error."""
     known = frozenset(classes.tolist())
     for label in dict.fromkeys(labels.tolist()):
         if label not in known:
@@ -78,23 +78,23 @@ def class_numbers(labels: np.ndarray, classes: np.ndarray) -> Int[Tensor, " imag
 
 
 def some(labels: Sequence[Hashable], most: int = 8) -> str:
-    """A few labels for a message."""
+    """List up to `most` labels for a message."""
     return ", ".join(map(repr, labels[:most])) + (f" and {len(labels) - most} more" if len(labels) > most else "")
 
 
 def first_best(probabilities: Float[Tensor, "image way"]) -> Int[Tensor, " image"]:
-    """The most probable class of each image; of equally probable ones the first."""
+    """Return the most probable class of each image, the first one in case of a tie."""
     return (probabilities == probabilities.amax(1, keepdim=True)).int().argmax(1)
 
 
 def from_text(text: str, classes: np.ndarray) -> Any:
-    """A label that was typed, as the classes have them: a number where they are numbers."""
+    """Convert a typed label to the classes' type: to an integer if they are integers."""
     return int(text) if classes.dtype.kind in "iu" and text.lstrip("-").isdigit() else text
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a classifier says of an image."""
+    """The answer of a classifier to one image."""
 
     source: ImageSource
     label: Hashable
@@ -103,22 +103,22 @@ class Answer:
     """The most probable classes with their probabilities."""
     open_set_score: float
     seen: bool = False
-    """Whether the classifier was fitted to this very image."""
+    """Whether this image, pixel for pixel, was among the examples."""
 
 
 @dataclass(frozen=True)
 class Answering:
-    """How a classifier answers: by its classes, and where an image fits none of them."""
+    """Turns probabilities and open-set scores into labels, including the label for images that fit no class."""
 
     classes: np.ndarray
     calibration: Calibration
     unknown: Hashable | None
-    """The label for images that fit no class; None always answers with a class."""
+    """The label for images that fit no class; with None, the answer is always a class."""
     refuse: float
-    """The share of images of known classes that may be answered so."""
+    """The share of images of known classes that may be answered with `unknown`."""
 
     def labels(self, probabilities: Float[Tensor, "image way"], scores: Float[Tensor, " image"]) -> np.ndarray:
-        """The class of each image, or `unknown` where its open-set score is too high."""
+        """Return the class of each image, or `unknown` if its open-set score is too high."""
         answers = self.classes[first_best(probabilities).numpy()]
         if self.unknown is None:
             return answers
@@ -133,15 +133,15 @@ class Answering:
         if math.isinf(threshold):
             known = len(self.calibration.known)
             warnings.warn(
-                f"no image is answered {self.unknown!r}: {known} images that were not fitted to cannot tell the "
-                f"{100 * self.refuse:g} % that may be refused; give more images per class, or raise `refuse`",
+                f"no image is answered {self.unknown!r}: {known} held-out images are too few to set a threshold for "
+                f"{100 * self.refuse:g} % refused images; give more images per class, or raise `refuse`",
                 CannotRefuse,
                 stacklevel=4,  # of the classifier's caller
             )
         return threshold
 
     def rankings(self, probabilities: Float[Tensor, "image way"], top: int) -> list[Ranking]:
-        """The `top` most probable classes of each image; of equally probable ones the first, as `labels` answers."""
+        """Return the `top` most probable classes of each image; ties are broken as in `labels`."""
         best = probabilities.sort(dim=1, descending=True, stable=True)
         names = self.classes[best.indices[:, :top].numpy()].tolist()
         return [tuple(zip(*row, strict=True)) for row in zip(names, best.values[:, :top].tolist(), strict=True)]

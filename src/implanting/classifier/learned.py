@@ -1,8 +1,8 @@
-"""What a fit learns, as one flat value: the classifier holds it, answers by it, and saves it as it is.
+"""`Learned`: the result of a fit as one flat value, which the classifier holds, answers with, and saves unchanged.
 
-By prototypes a class is the mean of its pooled supports and their number, so that images and classes are added and
-removed at the cost of themselves; the implants stay as they were trained. A head is fitted to all classes at once, so
-the readings of its supports are kept, and it is fitted again from them when classes or images change.
+With prototypes, a class is the mean of its pooled supports and their number. Adding or removing images or classes
+therefore costs only the work on those images; implants keep the weights they were trained to. A head is fitted to all
+classes at once, so we keep the readings of its supports and fit it again whenever classes or images change.
 """
 
 import dataclasses
@@ -30,75 +30,75 @@ Batches = Iterable[UInt8[Tensor, "_ _ _ 3"]]
 
 
 def prints_of(images: Images) -> list[int]:
-    """A hash of each image's pixels; nothing of the image can be read from it."""
+    """Hash the pixels of each image; the image cannot be recovered from its hash."""
     digests = (hashlib.blake2b(image.tobytes(), digest_size=8).digest() for image in images.numpy())
     return [int.from_bytes(digest, "little", signed=True) for digest in digests]
 
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """What a classifier says of its own examples when they are held out: honest, as a query would be answered.
+    """Predictions for the classifier's own examples while they are held out, an unbiased view of its accuracy.
 
-    The examples of each class are dealt into folds (five, or as many as there are images); each is answered by a
-    classifier that was fitted without its fold, with the calibration of the whole one.
+    The examples of each class are divided into folds (five, or as many as there are images). A classifier fitted
+    without a fold predicts the examples in it, using the calibration of the final classifier.
     """
 
     numbers: Int[Tensor, " image"]
-    """The place of each example among all images in the order in which `fit`, `add_class` and `add_images` got them."""
+    """The index of each example, counting all images in the order `fit`, `add_class` and `add_images` received them."""
     labels: Int[Tensor, " image"]
-    """The class number of each example: a place in `classes_`."""
+    """The class number of each example, an index into `classes_`."""
     probabilities: Float[Tensor, "image way"]
-    """Of each class; nan in the row of an example that was never held out, as its class has no other or there are so
-    many that only some were."""
+    """The probability of each class. The row of an example is nan if it was never held out: its class has no other
+    image, or there are so many images that only some of them were held out."""
 
 
 @dataclass(frozen=True, eq=False)
 class Readings:
-    """The joined readings of supports, from which a head is fitted again."""
+    """The joined readings of supports, kept so that a head can be fitted again."""
 
     vectors: Float16[Tensor, "image view dim"]
-    """Of the image itself, then of its other views; in half precision, by which every fit is made."""
+    """Readings of the image itself, then of its other views, in half precision. Every fit uses these rounded values."""
     labels: Int[Tensor, " image"]
     numbers: Int[Tensor, " image"]
     """As in `HeldOut`."""
 
     def chosen(self, images: Tensor) -> "Readings":
-        """Those of some images, given by place or by mask."""
+        """Select the readings of some images, given by index or by mask."""
         return Readings(self.vectors[images], self.labels[images], self.numbers[images])
 
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """One task as a user has it; class numbers are places in `classes`."""
+    """Everything learned from a user's task; class numbers are indices into `classes`."""
 
     base: BaseNetwork
     size: int
-    """Side in pixels to which images are brought."""
+    """Side in pixels to which images are resized."""
     classes: np.ndarray
-    """The labels, in order."""
+    """The labels, sorted."""
     prototypes: Float[Tensor, "way dim"]
-    """Of pooled supports; where a head answers, of their joined readings."""
+    """Class means of the pooled supports; with a head, of their joined readings."""
     counts: Int[Tensor, " way"]
-    """Supports of each class."""
+    """Number of supports per class."""
     classify: PrototypeClassifier
     """How supports and queries are pooled, and tau."""
     calibration: Calibration
     implants: Implants | None = None
     support_views: int = 1
-    """Views of each support that its prototype averages."""
+    """Number of views of each support that are averaged into its prototype."""
     supports: tuple[Images, Int[Tensor, " image"]] | None = None
-    """The examples and their class numbers, where they are kept."""
+    """The examples and their class numbers, if they are kept."""
     prints: frozenset[int] = frozenset()
-    """Hashes of the examples' pixels, by which an image that was fitted to is recognised."""
+    """Hashes of the examples' pixels, used to recognise an image that was among the examples."""
     head: Head | None = None
-    """What answers instead of the prototypes."""
+    """The head that answers instead of the prototypes, if any."""
     readings: Readings | None = None
-    """From which the head was fitted; of very many supports only some are kept."""
+    """The readings that the head was fitted to; if there are very many supports, only some are kept."""
     held_out: HeldOut | None = None
-    """None in files of earlier versions, and after classes of a classifier by prototypes have changed."""
+    """None in files of earlier versions, and after the classes of a prototype classifier have changed."""
 
     def answers(self, images: Images) -> tuple[Float[Tensor, "image way"], Float[Tensor, " image"]]:
-        """The probability of each class, and the open-set score."""
+        """Return the probability of each class, and the open-set score, of each image."""
         if self.head is not None:
             return self.answers_by_readings(self.head, self.base.read(images))
         cosines = self.cosines(self.features(images))
@@ -107,12 +107,12 @@ class Learned:
     def answers_by_readings(
         self, head: Head, vectors: Float[Tensor, "image dim"]
     ) -> tuple[Float[Tensor, "image way"], Float[Tensor, " image"]]:
-        """The same, from joined readings."""
+        """Answer as `answers` does, from joined readings instead of images."""
         scores = head.scores(vectors)
         return torch.softmax(self.calibration.power * scores, dim=-1), head.open_set_score(vectors, scores)
 
     def features(self, images: Images) -> Float[Tensor, "image location dim"]:
-        """phi of each image, widened by the implants where there are any."""
+        """Return phi of each image, extended by the implants' channels if there are implants."""
         if self.implants is None:
             return self.base.embed(images).cpu()
         maps, phi, sizes = encode(self.base, images)
@@ -120,15 +120,15 @@ class Learned:
         return widened(implants, [part[None] for part in maps], phi[None])[0]
 
     def cosines(self, features: Float[Tensor, "image location dim"]) -> Float[Tensor, "image pooled way"]:
-        """Of each location, or of the pooled map, with each prototype."""
+        """Return the cosine of each location, or of the pooled map, with each prototype."""
         return scaled_cosine(pool(features, self.classify.query_pooling), self.prototypes, 1.0)
 
     def probabilities(self, cosines: Float[Tensor, "image pooled way"]) -> Float[Tensor, "image way"]:
-        """Calibrated probabilities of the classes (Eqs. 13 and 14)."""
+        """Return calibrated class probabilities (Eqs. 13 and 14)."""
         return self.calibration.sharpen(probabilities(self.classify.tau * cosines))
 
     def with_images(self, batches: Batches, labels: Int[Tensor, " image"]) -> "Learned":
-        """Further supports of these classes, read batch by batch; a head is to be fitted again."""
+        """Add supports of known classes, read batch by batch; the caller must fit a head again."""
         vectors, kept, read, prints = [], [], [], set(self.prints)
         for images in batches:
             prints.update(prints_of(images))
@@ -159,7 +159,7 @@ class Learned:
         )
 
     def read_views(self, images: Images) -> Float16[Tensor, "image view dim"]:
-        """The joined readings of the views of each image, as they are kept."""
+        """Return the joined readings of the views of each image, as `readings` stores them."""
         return read_views(self.base, images, self.support_views)
 
     def _further_readings(self, kept: Readings, vectors: Tensor, labels: Int[Tensor, " image"]) -> Readings:
@@ -171,7 +171,7 @@ class Learned:
         )
 
     def with_classes(self, classes: np.ndarray) -> "Learned":
-        """The same classes among further ones, which wait for their first image."""
+        """Extend the classes to `classes`; a new class has no image yet."""
         places = class_numbers(self.classes, classes)
         empty = self.prototypes.new_zeros(len(classes), self.prototypes.shape[1])
         return dataclasses.replace(
@@ -185,7 +185,7 @@ class Learned:
         )
 
     def without(self, number: int) -> "Learned":
-        """The other classes alone; a head is to be fitted again."""
+        """Remove a class; the caller must fit a head again."""
         kept = torch.arange(len(self.classes)) != number
         supports = self.supports
         if supports is not None:
@@ -206,14 +206,14 @@ class Learned:
         )
 
     def explain(self, source: ImageSource, kind: MapKind | None, finer: int) -> Explanation:
-        """Where an image looks like each class; the maps come from the image at `finer` times the size."""
+        """Map the locations at which an image resembles each class, computed at `finer` times the usual size."""
         if self.classify.query_pooling == "flatten":
             raise ConfigError(
-                "a base trained with flatten has no class scores of single locations: explain needs another"
+                "a base trained with flatten has no class scores of single locations: explain needs another base"
             )
         kind = kind or ("similarity" if self.head is None else "evidence")
         if kind == "evidence" and self.head is None:
-            raise ConfigError("`kind` evidence is that of a head, and this classifier has none: ask for similarity")
+            raise ConfigError("`kind` evidence needs a head, and this classifier has none: use similarity")
         own, fine = (torch.from_numpy(load(source, self.size * times).copy())[None] for times in (1, finer))
         given, image = self.answers(own)[0][0], decode(source)
         shape = self.base.map_size(self.size * finer, self.size * finer)
@@ -228,7 +228,7 @@ class Learned:
                 return softmax_maps(phi, self.prototypes, self.classify.tau, shape)
             return similarity_maps(phi, self.prototypes, shape)
         shares = self.base.reading_maps(image)[0]
-        if kind == "similarity":  # the first reading is the mean of phi, so that prototypes of it are those of phi
+        if kind == "similarity":  # the first reading is the mean of phi, so its prototypes are phi's
             dim = self.base.reading_dims[0]
             return similarity_maps(shares[:dim].flatten(1).T, self.prototypes[:, :dim], shape)
         evidence = self.calibration.power * evidence_maps(shares, self.head.class_weights, self.head.bias)
@@ -236,5 +236,5 @@ class Learned:
 
 
 def read_views(base: BaseNetwork, images: Images, views: int) -> Float16[Tensor, "image view dim"]:
-    """The joined readings of the views of each image, in half precision."""
+    """Return the joined readings of the views of each image, in half precision."""
     return base.read(views_of(images, views).flatten(0, 1)).half().unflatten(0, (views, -1)).transpose(0, 1)

@@ -1,7 +1,7 @@
-"""How one task is learned from its supports, as a user has them: a head, or prototypes with or without implants.
+"""Learn a user's task from its supports: a head, or prototypes with or without implants.
 
-Prototypes and implants take the path of evaluation with one task in the batch. Whatever answers is calibrated by what
-it says of supports that were held out. Classes are numbers here.
+Prototypes and implants use the same code as evaluation, with one task in the batch. Every kind of classifier is
+calibrated on held-out supports. In this module, classes are numbers.
 """
 
 from collections.abc import Mapping
@@ -31,24 +31,25 @@ from implanting.implants import Fitting, Supports, cross_fit_implants, encode, f
 from implanting.runtime import Stream, generator_of
 
 CALIBRATED = 300
-"""Supports that are held out to calibrate a task without implants, at most."""
+"""The largest number of supports that are held out to calibrate a task without implants."""
 
 MOST_IMPLANTED = 500
-"""Supports beyond which "auto" does without implants: training them would take minutes."""
+"""With more supports than this, "auto" does not train implants, because that would take minutes."""
 
 ENOUGH = 3
-"""Images that some class must have for its supports to tell how sure the classifier is."""
+"""Calibration on the supports needs a class with at least this many images."""
 
 
 KEPT = 4000
-"""Supports whose readings are kept at most, 34 MB of EfficientNet's; of more, an equal number of each class."""
+"""The largest number of supports whose readings are kept (34 MB with EfficientNet); beyond it, an equal number per
+class is kept."""
 
 HeadChoice = Literal["auto", "logistic", "prototypes"]
 
 
 @dataclass(frozen=True)
 class Way:
-    """How a task is learned."""
+    """Whether a task is learned with implants, and whether with a head."""
 
     implants: bool
     head: bool
@@ -61,15 +62,15 @@ def way_of(
     counts: Int[Tensor, " way"],
     pooling: InferenceConfig,
 ) -> Way:
-    """As asked, or as validation images showed what is best.
+    """Resolve the settings `head` and `implants`; "auto" follows what was best on the base's validation images.
 
-    Implants are answered by prototypes, so that asking for implants alone, or for a pooling, asks for prototypes.
+    Implants and poolings work with prototypes only, so asking for either of them selects prototypes.
     """
     if head == "logistic":
         if implants not in ("auto", False):
-            raise ConfigError("implants are answered by prototypes: set `head` prototypes, or `implants` False")
+            raise ConfigError("implants need prototypes: set `head` prototypes, or `implants` False")
         if base.pooling == "flatten":
-            raise ConfigError(f"{base.name} was trained with flatten, which no head reads: set `head` prototypes")
+            raise ConfigError(f"{base.name} was trained with flatten, which a head cannot use: set `head` prototypes")
         return Way(implants=False, head=True)
     trained = with_implants(implants, base, counts)
     pooled = pooling != InferenceConfig(support_views=pooling.support_views) or base.pooling == "flatten"
@@ -77,13 +78,13 @@ def way_of(
         return Way(implants=trained, head=False)
     if trained and base.usage.implants_beat_head:
         return Way(implants=True, head=False)
-    # with one image per class only the base can tell how sure to be: some bases can of prototypes alone
+    # with one image per class only a calibration stored with the base is possible, and some bases have none for a head
     untold = int(counts.max()) == 1 and not base.usage.head.calibrations and bool(base.usage.calibrations)
     return Way(implants=False, head=not untold)
 
 
 def with_implants(asked: Literal["auto"] | bool | np.bool_, base: BaseNetwork, counts: Int[Tensor, " way"]) -> bool:
-    """Whether implants are trained: as asked, or where they are known to help prototypes and take seconds."""
+    """Resolve the setting `implants`; "auto" trains them where they are known to help prototypes and take seconds."""
     if asked != "auto":
         return bool(asked)
     possible = base.tail is not None and base.pooling != "flatten" and int(counts.sum()) <= MOST_IMPLANTED
@@ -91,7 +92,7 @@ def with_implants(asked: Literal["auto"] | bool | np.bool_, base: BaseNetwork, c
 
 
 def learn_head(base: BaseNetwork, batches: Batches, labels: Int[Tensor, " image"]) -> Learned:
-    """A head, the images read batch by batch: memory does not grow with them beyond their readings."""
+    """Learn a head, reading the images batch by batch, so that only their readings are held in memory."""
     views = base.usage.head.support_views(int(labels.bincount().median()))
     vectors, size = [], 0
     for images in batches:
@@ -103,7 +104,7 @@ def learn_head(base: BaseNetwork, batches: Batches, labels: Int[Tensor, " image"
 def learn_from_readings(
     base: BaseNetwork, size: int, vectors: Float16[Tensor, "image view dim"], labels: Int[Tensor, " image"]
 ) -> Learned:
-    """A head, from the joined readings of the views of images of a size that were read before."""
+    """Learn a head from the joined readings of the views of images that were `size` pixels wide."""
     readings, counts = Readings(vectors, labels, torch.arange(len(labels))), labels.bincount()
     classify = prototype_classifier(base.pooling, 1.0, InferenceConfig())
     empty, views = torch.zeros(len(counts), vectors.shape[2]), vectors.shape[1]
@@ -112,7 +113,7 @@ def learn_from_readings(
 
 
 def fitted_again(learned: Learned) -> Learned:
-    """With the head that its readings give, calibrated; as it is where no readings are kept."""
+    """Fit and calibrate the head from the stored readings; without readings, return `learned` unchanged."""
     if learned.readings is None:
         return learned
     readings, defaults = learned.readings, learned.base.usage.head
@@ -136,7 +137,7 @@ def fitted_again(learned: Learned) -> Learned:
 
 
 def _head_calibration(base: BaseNetwork, fitted: Fitted, labels: Int[Tensor, " image"]) -> Calibration:
-    """By held-out supports where there are any, and by what the base knows."""
+    """Calibrate on the held-out supports if there are any, backed by the base's stored calibration."""
     usual = _usual(base.usage.head.calibrations, labels.bincount())
     asked = fitted.held_out.distances.isfinite()
     if not asked.any():
@@ -154,7 +155,7 @@ def learn(
     labels: Int[Tensor, " image"],
     seed: int,
 ) -> Learned:
-    """Learn prototypes of classes from their supports, with implants where a configuration of them is given."""
+    """Learn prototypes of classes from their supports, with implants if `config` is given."""
     if config is None:
         return _learn_prototypes(base, pooling, batches, labels)
     return _learn_implants(base, fitting_of(base, pooling, config), torch.cat(list(batches)), labels, seed)
@@ -163,7 +164,7 @@ def learn(
 def _learn_implants(
     base: BaseNetwork, fitting: Fitting, images: Images, labels: Int[Tensor, " image"], seed: int
 ) -> Learned:
-    """Implants trained on all supports, then prototypes; cross-fitting shows how sure they are."""
+    """Train implants on all supports, then compute prototypes; calibrate them by cross-fitting."""
     maps, phi, sizes = encode(base, views_of(images, fitting.views).transpose(0, 1).flatten(0, 1))
     supports, counts = Supports.of_one_task(maps, phi, labels, sizes, fitting.views), labels.bincount()
     fitted = fitting.fit_implants(supports, [generator_of(seed, Stream.IMPLANTS, 0)])
@@ -188,7 +189,7 @@ def _learn_implants(
 
 
 def _brief(fitting: Fitting) -> Fitting:
-    """How folds are fitted: their implants tell as much after half of the epochs (`docs/decisions/0007`)."""
+    """Halve the epochs for the folds, which calibrates as well (`docs/decisions/0007`)."""
     config = replace(fitting.config, implant_epochs=-(-fitting.config.implant_epochs // 2))
     return replace(fitting, config=config)
 
@@ -196,7 +197,7 @@ def _brief(fitting: Fitting) -> Fitting:
 def _learn_prototypes(
     base: BaseNetwork, pooling: InferenceConfig, batches: Batches, labels: Int[Tensor, " image"]
 ) -> Learned:
-    """Prototypes alone, the images read batch by batch: memory does not grow with them beyond one vector each."""
+    """Compute prototypes only, reading the images batch by batch, so that one vector per image is held in memory."""
     classify, views = prototype_classifier(base.pooling, base.tau, pooling), pooling.support_views
     chosen = torch.zeros(len(labels), dtype=torch.bool)
     chosen[calibrating(labels)] = True
@@ -220,7 +221,7 @@ def _learn_prototypes(
 
 
 def usual_calibration(base: BaseNetwork, counts: Int[Tensor, " way"]) -> Calibration:
-    """What the validation images of a base tell of prototypes, for tasks whose supports are too few to tell it."""
+    """Calibration of prototypes measured on the base's validation images, for tasks with too few supports."""
     return _usual(base.usage.calibrations, counts)
 
 
@@ -235,14 +236,14 @@ def calibrated(
     labels: Int[Tensor, " image"],
     held_out: Float[Tensor, "image way"],
 ) -> Learned:
-    """Calibrated by what was said of supports that were left out, with what the base tells to fall back on."""
+    """Set the calibration found on held-out supports, with the base's own as a fallback."""
     calibration = by_supports.backed_by(learned.calibration)
     said = HeldOut(torch.arange(len(labels)), labels, calibration.sharpen(held_out))
     return replace(learned, calibration=calibration, held_out=said)
 
 
 def calibrating(labels: Int[Tensor, " image"]) -> Int[Tensor, " chosen"]:
-    """Supports that may be left out: of classes that have enough, and spread over them where they are many."""
+    """Choose the supports to hold out: at most `CALIBRATED`, spread over the classes that have enough images."""
     counts = labels.bincount()
     eligible = torch.nonzero(counts[labels] >= ENOUGH).flatten()
     return eligible[:: max(1, -(-len(eligible) // CALIBRATED))]

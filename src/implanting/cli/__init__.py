@@ -1,6 +1,6 @@
 """The command line: one table of verbs, each in a module of its own under `verbs/`.
 
-Verbs read flags, call the library and print. What they compute can be had from Python, in the same words.
+Verbs read flags, call the library and print. Everything they compute is also available from Python, by the same names.
 """
 
 from implanting.cli.main import main

@@ -1,7 +1,7 @@
 """The command line: one table of verbs, each in a module of its own under `verbs/`.
 
-Exit status: 0 done; 2 something the user can mend, said in one line; 1 a bug of ours, with its traceback; 130 stopped
-by Ctrl-C; 141 nobody reads the output any more. Results go to stdout, progress and warnings to stderr.
+Exit status: 0 success; 2 an error the user can fix, explained in one line; 1 a bug of ours, with its traceback; 130
+stopped by Ctrl-C; 141 the reader of the output is gone. Results go to stdout, progress and warnings to stderr.
 """
 
 import codecs
@@ -23,18 +23,18 @@ from implanting.cli.workers import follow_launcher
 from implanting.errors import ImplantingError
 from implanting.version import __version__
 
-# Threads that spin while they wait make a network tens of times slower when another process uses the machine.
-# This must be set before PyTorch is loaded, and the user's own choice wins.
+# Threads that spin while waiting make a network tens of times slower when another process uses the machine.
+# This must be set before PyTorch is loaded; the user's own setting has priority.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 GONE = 141
-"""The status of a program that nobody reads from any more: 128 + SIGPIPE."""
+"""The exit status if the reader of the output is gone: 128 + SIGPIPE."""
 
 LATER = 3.0
-"""Seconds after which other processes than the first tell an error: if the first failed too, torchrun has ended it."""
+"""Seconds before processes other than the first report an error; if the first failed too, torchrun has ended them."""
 
 STOPPED = 130
-"""The status of a program that Ctrl-C stopped: 128 + SIGINT."""
+"""The exit status after Ctrl-C: 128 + SIGINT."""
 
 OUT_OF_MEMORY = re.compile(
     r"not enough memory|can't allocate memory|cannot allocate memory|out of memory|bad_?alloc|can't start new thread",
@@ -43,34 +43,34 @@ OUT_OF_MEMORY = re.compile(
 """What the errors of PyTorch and of Python's threads say where memory has run out."""
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""What writing raises where there is no room."""
+"""Error numbers raised when writing to a full disk."""
 
 VERBS = {
     "fit": "learn classes from a folder of photos, or change those of a saved classifier",
-    "predict": "the class of each of many images",
-    "score": "accuracy on labelled images, with a report",
-    "check": "what the photos say of themselves: wrong labels, copies, confusions, accuracy to expect",
-    "suggest": "which of many unlabelled photos to label next",
-    "explain": "where an image looks like a class, as a heat map",
-    "export": "a classifier as one ONNX file, which runs without PyTorch",
-    "serve": "a page to make classifiers by dropping photos, and an HTTP API",
+    "predict": "classify images",
+    "score": "measure accuracy on labelled images, with a report",
+    "check": "find wrong labels, copies and confusions among photos, and estimate the accuracy to expect",
+    "suggest": "choose which unlabelled photos to label next",
+    "explain": "show where an image resembles a class, as a heat map",
+    "export": "write a classifier as one ONNX file, which runs without PyTorch",
+    "serve": "serve a page to make classifiers by dropping photos, and an HTTP API",
     "demo": "train and test on handwritten digits, in about three minutes",
     "pretrain": "stage 1: train a base network on base classes",
-    "evaluate": "few-shot accuracy of a base network on novel classes",
-    "reproduce": "a table or the figure of the paper, beside ours, and what it claims",
-    "bench": "speed and memory against the usual way, on this machine",
-    "info": "what a checkpoint holds, and the recipes",
+    "evaluate": "measure few-shot accuracy of a base network on novel classes",
+    "reproduce": "reproduce a table or the figure of the paper, next to its own numbers, and check its claims",
+    "bench": "measure speed and memory against the usual approach, on this machine",
+    "info": "describe a checkpoint, the recipes or the methods",
 }
 
 SPELLED = {"±": "+-", "—": "-", "…": "...", "\N{MULTIPLICATION SIGN}": "x", "→": "->"}
-"""What a character becomes where it cannot be written; others are escaped."""
+"""Replacements for characters that the stream's encoding lacks; others are escaped."""
 
 LONGEST = 200
-"""Letters of a word that a message shows whole; only paths are longer."""
+"""The longest word that a message shows in full; only paths are longer."""
 
 
 def usage() -> str:
-    """What `implanting --help` prints."""
+    """Return the text of `implanting --help`."""
     verbs = "\n".join(f"  {verb:<10} {about}" for verb, about in VERBS.items())
     return (
         "usage: implanting VERB [options]\n\n"
@@ -81,7 +81,7 @@ def usage() -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one verb and give the exit status."""
+    """Run one verb and return the exit status."""
     prepare_streams()
     follow_launcher()
     given = list(sys.argv[1:] if arguments is None else arguments)
@@ -89,10 +89,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             return run(given)
         finally:
-            sys.stdout.flush()  # here, where what goes wrong can still be told
+            sys.stdout.flush()  # here, where an error can still be reported
     except ImplantingError as error:
         return refuse(str(error))
-    except BrokenPipeError:  # as when the output goes to `head`
+    except BrokenPipeError:  # for example when the output goes to `head`
         _abandon_output()
         return GONE
     except OSError as error:
@@ -112,14 +112,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return refuse(out_of_memory(error))
     except KeyboardInterrupt:
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # once is enough; what is left is only to tidy up
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # once is enough; only cleanup is left
         if _leads():
             print("implanting: stopped", file=sys.stderr, flush=True)
         return STOPPED
 
 
 def out_of_memory(error: BaseException) -> str:
-    """What to tell of a lack of memory, and what would need less."""
+    """Describe a lack of memory, and ways to need less."""
     asked = re.search(r"[Uu]nable to allocate ([\d.]+ \w+)|allocate (\d+) bytes", str(error))
     size = (
         ""
@@ -133,12 +133,12 @@ def out_of_memory(error: BaseException) -> str:
 
 
 def _leads() -> bool:
-    """Whether this process is the only one, or the first of those that torchrun started."""
+    """Whether this process is the only one, or the first of those started by torchrun."""
     return os.environ.get("RANK", "0") == "0"
 
 
 def run(given: list[str]) -> int:
-    """The verb's own exit status."""
+    """Run the verb and return its exit status."""
     verb, *rest = given or ["--help"]
     if verb in ("-h", "--help", "help"):
         print(usage())
@@ -154,10 +154,10 @@ def run(given: list[str]) -> int:
 
 
 def module_of(verb: str) -> ModuleType:
-    """Where a verb lives.
+    """Import the module of a verb.
 
-    What imports make stays until the process ends. So the garbage collector need not look at it, neither now nor at the
-    end, which spares a short command a quarter of its time.
+    Imported objects live until the process ends, so we exempt them from garbage collection, which saves a short command
+    a quarter of its time.
     """
     gc.disable()
     try:
@@ -166,11 +166,11 @@ def module_of(verb: str) -> ModuleType:
         gc.enable()
         gc.freeze()
         if getattr(signal.getsignal(signal.SIGINT), "__name__", "") == "stop_at_once":
-            signal.signal(signal.SIGINT, signal.default_int_handler)  # from here on there may be things to tidy up
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # from here on, cleanup may be needed
 
 
 def refuse(message: str) -> int:
-    """Tell the user what to mend; where all of several processes find it, the first speaks for them."""
+    """Report an error that the user can fix; if all of several processes find it, only the first reports it."""
     if not _leads():
         time.sleep(LATER)
     print(f"implanting: {one_line(with_flags(message))}", file=sys.stderr)
@@ -178,12 +178,12 @@ def refuse(message: str) -> int:
 
 
 def with_flags(message: str) -> str:
-    """A message of the library with the settings that it names in backticks as the flags of this command line."""
+    """Replace the settings that a library message names in backticks by the flags of the command line."""
     return re.sub(r"`([a-z][a-z0-9_]*)`", lambda setting: f"--{setting[1].replace('_', '-')}", message)
 
 
 def prepare_streams() -> None:
-    """Let nothing that is printed fail for its letters, nor for a stream that was closed before we began."""
+    """Make sure that printing never fails because of an encoding or a stream that was closed at the start."""
     codecs.register_error("implanting.spell", spell)
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
@@ -192,12 +192,12 @@ def prepare_streams() -> None:
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="implanting.spell")
     warnings.formatwarning = lambda message, *_, **__: f"warning: {one_line(with_flags(str(message)))}\n"
-    # An image that Pillow warns of is still below our limit, and above it we refuse it ourselves.
+    # Images that Pillow warns about are still below our limit; above it, we raise our own error.
     warnings.filterwarnings("ignore", "Image size .* could be decompression bomb", RuntimeWarning)
 
 
 def spell(error: UnicodeError) -> tuple[str, int]:
-    """What stands for letters that the stream's encoding lacks."""
+    """Replace characters that the stream's encoding lacks."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     letters = error.object[error.start : error.end]
@@ -206,14 +206,14 @@ def spell(error: UnicodeError) -> tuple[str, int]:
 
 
 def _abandon_output() -> None:
-    """Send what is left in standard output's buffer nowhere, else Python fails with it at its very end."""
+    """Discard the rest of standard output's buffer; otherwise Python fails on it at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
 
 
 def one_line(text: str) -> str:
-    """A message as one line: control characters escaped, and words as long as only paths are cut in the middle."""
+    """Format a message as one line: escape control characters, and shorten very long words (paths) in the middle."""
     printable = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
     return re.sub(rf"\S{{{LONGEST + 1},}}", _cut, printable)
 

@@ -1,4 +1,4 @@
-"""Flags and help from the configuration dataclasses."""
+"""Build flags and help from the configuration dataclasses."""
 
 import dataclasses
 import io
@@ -85,24 +85,24 @@ EXAMPLES = {
     "bench inference": """\
   implanting bench inference --rounds 5""",
 }
-"""What the help of each verb ends with."""
+"""The examples at the end of each verb's help."""
 
 Command = TypeVar("Command")
 
 BOX = re.compile(r"\x1b\[[0-9;]*m|[\u2500-\u257f]")
-"""Colours, and the lines of frames."""
+"""Matches colours and the lines of frames."""
 
 LAYOUT = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes, tyro.conf.DisallowNone)
-"""Flags without the names of the configurations they stand in, and no `None` to be typed."""
+"""Omit the names of nested configurations from flags, and do not offer `None` as a value."""
 
 
 def parse(command: type[Command], verb: str, arguments: Sequence[str], default: Command | None = None) -> Command:
-    """The command's dataclass, filled from the arguments; nested configurations lend their fields as flags.
+    """Fill the command's dataclass from the arguments; the fields of nested configurations become flags too.
 
-    A wrong flag is a `ConfigError` of one line; `--help` ends the process with 0 and the verb's examples.
+    A wrong flag raises a `ConfigError` of one line; `--help` shows the verb's examples and exits with status 0.
     """
     if own := [argument for argument in arguments if argument.startswith("--tyro-")]:
-        raise ConfigError(f"{own[0]} is no option of implanting {verb}; `implanting {verb} --help` lists them")
+        raise ConfigError(f"{own[0]} is not an option of implanting {verb}; `implanting {verb} --help` lists them")
     given: dict[str, Any] = {} if default is None else {"default": default}
     told = io.StringIO()  # tyro draws a box around what is wrong
     try:
@@ -126,21 +126,21 @@ def parse(command: type[Command], verb: str, arguments: Sequence[str], default: 
 
 
 def _without_box(text: str) -> str:
-    """What tyro says is wrong, as one line without its frame and its hint at the help."""
+    """Reduce tyro's error to one line, without its frame and its reference to the help."""
     said = re.split(r"For full helptext", BOX.sub(" ", text))[0]
     parts = [" ".join(part.split()) for part in re.split(r"-{5,}", said)]
     return "; ".join(part for part in parts if part) or "the options cannot be read"
 
 
 def _readable_help() -> ConstructorRegistry:
-    """tyro's rules for dataclasses, but for headings and defaults as people would write them."""
+    """Adapt tyro's rules for dataclasses: more readable headings and defaults."""
     registry = ConstructorRegistry()
     busy: list[StructTypeInfo] = []
 
     @registry.struct_rule
     def dress(info: StructTypeInfo) -> StructConstructorSpec | None:
         if busy or not dataclasses.is_dataclass(info.type):
-            return None  # tyro's own rule is next
+            return None  # tyro's own rule follows
         busy.append(info)
         spec, *homes = (ConstructorRegistry.get_struct_spec(kind) for kind in (info, *_homes_of_help(info)))
         busy.pop()
@@ -158,7 +158,7 @@ def _homes_of_help(info: StructTypeInfo) -> list[StructTypeInfo]:
 
 
 def _with_help(field: StructFieldSpec, homes: Sequence[StructFieldSpec]) -> StructFieldSpec:
-    """A field with its own text or else that of the first field of its name, looked up when it is shown."""
+    """Give a field its own help, or else that of the first field of the same name, looked up when shown."""
     texts = [one.helptext for one in (field, *homes) if one.name == field.name]
 
     def first() -> str | None:
@@ -170,9 +170,9 @@ def _with_help(field: StructFieldSpec, homes: Sequence[StructFieldSpec]) -> Stru
 
 def _dress_field(field: StructFieldSpec) -> StructFieldSpec:
     kind: Any = field.type
-    if dataclasses.is_dataclass(kind):  # "network options" for a NetworkConfig, wherever it stands
+    if dataclasses.is_dataclass(kind):  # "network options" for a NetworkConfig, wherever it is nested
         heading = kind.__name__.removesuffix("Config").lower()  # type: ignore[union-attr] # a class
         kind = Annotated[kind, tyro.conf.arg(name=heading, prefix_name=False)]
-    elif field.default is None or field.default == ():  # the field's own text says what happens then
+    elif field.default is None or field.default == ():  # the field's help says what happens then
         kind = Annotated[kind, tyro.conf.arg(help_behavior_hint="(optional)")]
     return dataclasses.replace(field, type=kind)

@@ -1,4 +1,4 @@
-"""The progress of a training run, on stderr."""
+"""Show the progress of a training run on stderr."""
 
 import time
 from types import TracebackType
@@ -53,7 +53,7 @@ class TrainingDisplay:
                 self.line(f"{ended} at step {event.step} after {event.seconds:.0f} s")
 
     def step(self, event: Stepped) -> None:
-        """Move the bar, or print the state of training if the last line is some time ago."""
+        """Move the bar, or print the state of training if enough time has passed since the last line."""
         figures = (
             f"loss {event.loss:.3f}  accuracy {100 * event.accuracy:.1f} %  tau {event.tau:.2f}  "
             f"{event.images_per_second:.0f} images/s"

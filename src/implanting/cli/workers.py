@@ -1,7 +1,7 @@
-"""A verb in several processes on this machine.
+"""Run a verb in several processes on this machine.
 
-Workers find modules where Python is installed and never in the current folder, which may hold anybody's files. They
-end with the process that started them, however that ends, and leave nothing in the temporary folder.
+Workers import modules only from Python's installation, never from the current folder, whose files are not trusted. They
+end with the process that started them, however it ends, and leave nothing in the temporary folder.
 """
 
 import os
@@ -16,15 +16,15 @@ from collections.abc import Sequence
 from implanting.errors import ConfigError
 
 LAUNCHER = "IMPLANTING_LAUNCHER"
-"""The variable by which a worker knows the number of the process that started it, and its temporary folder."""
+"""The environment variable with the id of the process that started a worker, and its temporary folder."""
 
 WATCH = 0.5
-"""Seconds between two looks at whether that process is still there."""
+"""Seconds between checks that this process is still running."""
 
 
 def launch(workers: int, verb: str, arguments: Sequence[str]) -> int:
-    """Run a verb in several processes on this machine by PyTorch's own launcher, and give the exit status."""
-    import logging  # here, as these are slow to load and this module is needed before a verb is
+    """Run a verb in several processes on this machine with PyTorch's launcher, and return the exit status."""
+    import logging  # here, as these are slow to load, and this module is loaded before every verb
     import tempfile
 
     from torch.distributed import run as torchrun
@@ -34,10 +34,10 @@ def launch(workers: int, verb: str, arguments: Sequence[str]) -> int:
     from implanting.runtime import check_memory
 
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    check_memory(workers * used, f"{workers} workers", "lower `workers`")  # each will need what this process needed
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # of each worker
-    os.environ["PYTHONSAFEPATH"] = "1"  # else a worker would look for modules in the current folder first
-    logging.disable(logging.ERROR)  # the launcher's: what there is to say, the workers say
+    check_memory(workers * used, f"{workers} workers", "lower `workers`")  # each will need as much as this process
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # per worker
+    os.environ["PYTHONSAFEPATH"] = "1"  # otherwise workers would import from the current folder first
+    logging.disable(logging.ERROR)  # of the launcher: the workers report errors themselves
     with tempfile.TemporaryDirectory(prefix="implanting-") as logs:
         os.environ[LAUNCHER] = f"{os.getpid()} {logs}"
         settings = ["--standalone", "--log-dir", logs, "--nproc-per-node", str(workers), "-m", "implanting", verb]
@@ -59,7 +59,7 @@ def launch(workers: int, verb: str, arguments: Sequence[str]) -> int:
 
 
 def follow_launcher() -> None:
-    """Where this process is a worker, let it end when the process that started it does."""
+    """If this process is a worker, make it end together with the process that started it."""
     number, _, logs = os.environ.get(LAUNCHER, "").partition(" ")
     if number or "TORCHELASTIC_RUN_ID" in os.environ:  # started by --workers, or by the user's own torchrun
         parent = int(number) if number.isdigit() else os.getppid()

@@ -1,6 +1,6 @@
-"""Data sets in the formats people really have them -> an `ImageSet` for each split, and fixed views of its images.
+"""Read data sets in their published formats: one `ImageSet` per split, and fixed views of its images.
 
-Only this room reads pickles and archives, and it runs nothing that they hold.
+Only this room reads pickles and archives, and it runs none of their code.
 """
 
 from implanting.datasets.digits import BASE_DIGITS, NOVEL_DIGITS, read_digits

@@ -1,7 +1,7 @@
-"""What all readers share: the options, and the way from file lists or arrays to an `ImageSet`.
+"""Code shared by all readers: the options, and how file lists or arrays become an `ImageSet`.
 
-Each reader module has `find(path, options)`, which looks at what is there and gives a function for each split that
-exists, or nothing if the format is not its own. Nothing is decoded before such a function is called.
+Each reader module has a function `find(path, options)`, which inspects the path and returns one function per split, or
+nothing if it does not recognise the format. Nothing is decoded before such a function is called.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -38,20 +38,20 @@ class Options:
 
 @dataclass(frozen=True)
 class Listing:
-    """The image files of each class of one split, and how many other files stood among them."""
+    """The image files of each class of one split, and the number of other files among them."""
 
     classes: Mapping[str, Sequence[Path]]
     skipped: int = 0
 
 
 def refuse_splits(path: Path, options: Options) -> None:
-    """Raise if class lists are given for data that is split already."""
+    """Raise an error if class lists are given for data that is already split."""
     if options.splits is not None:
         raise DataError(f"{path} comes with its own splits; `splits` {options.splits} would be ignored: leave it out")
 
 
 def readers_of_listings(path: Path, listings: Mapping[str, Listing], options: Options) -> SplitReaders:
-    """A reader for each listed split, once it is sure that no class stands in two."""
+    """Check that no class is in two splits, and return one reader per listed split."""
     check_lists({split: listing.classes for split, listing in listings.items()}, str(path))
     name = path.resolve().name
     return {split: partial(_read, f"{name} {split}", listing, options) for split, listing in listings.items()}
@@ -88,7 +88,7 @@ def set_of_arrays(
     names: Mapping[Any, str],
     options: Options,
 ) -> ImageSet:
-    """An `ImageSet` of decoded images; classes are numbered by sorted id and called by name, or else by their id."""
+    """Make an `ImageSet` of decoded images; classes are numbered by sorted id and named by `names`, or else by id."""
     ids, labels = np.unique(np.asarray(class_ids), return_inverse=True)
     class_names = tuple(str(names.get(class_id, class_id)) for class_id in ids.tolist())
     tensor, resizing = resize_all(images, options.image_size, options.progress, options.budget)

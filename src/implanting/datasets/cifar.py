@@ -1,6 +1,6 @@
-"""CIFAR-100 in its Python version, as cifar-100-python.tar.gz or unpacked, under the class lists of FC100 or CIFAR-FS.
+"""CIFAR-100 in its Python version, as cifar-100-python.tar.gz or unpacked, split by the classes of FC100 or CIFAR-FS.
 
-Few-shot learning knows no train and test images: both files are merged, which gives 600 images per class.
+Few-shot learning splits classes, not images, so the train and test files are merged into 600 images per class.
 """
 
 import tarfile
@@ -25,16 +25,16 @@ from implanting.runtime import open_file
 FOLDER, ARCHIVE = "cifar-100-python", "cifar-100-python.tar.gz"
 PARTS = ("train", "test", "meta")
 LARGEST_PART = 512 * 2**20
-"""Bytes of a part; the largest, train, has 155 MB."""
+"""Limit on the bytes of a part; the largest real one, train, has 155 MB."""
 MEMBERS = 1000
-"""Members of an archive that are looked at; the real one has five."""
+"""Limit on the members of an archive; the real one has five."""
 CHUNK = 1024
-"""Images brought from planes to pixels at once; together they would take twice the memory."""
+"""Images converted from planes to pixels per step; converting all at once would take twice the memory."""
 LOOKED_FOR = f"{ARCHIVE}, or the folder {FOLDER} with the files {', '.join(PARTS)}"
 
 
 def find(path: Path, options: Options) -> SplitReaders:
-    """Readers for an archive, for its folder, or for the folder that holds either."""
+    """Find readers for an archive, for its unpacked folder, or for a folder that contains either."""
     source = next((place for place in (path, path / FOLDER, path / ARCHIVE) if _is_cifar(place)), None)
     if source is None:
         return {}
@@ -49,7 +49,7 @@ def find(path: Path, options: Options) -> SplitReaders:
 
 
 def read(source: Path, classes: list[str], name: str, options: Options) -> ImageSet:
-    """All images of some classes."""
+    """Read all images of some classes."""
     stored = list_of(_load(source, "meta", "fine_label_names")[0], f"{source}: meta", "fine_label_names")
     fine_names = [name_of_class(name, f"{source}: meta") for name in stored]
     if unknown := [label for label in classes if label not in fine_names]:
@@ -75,7 +75,7 @@ def _is_cifar(place: Path) -> bool:
 def _read_part(
     source: Path, part: str, wanted: list[int], classes: int
 ) -> tuple[UInt8[np.ndarray, "image 32 32 3"], np.ndarray]:
-    """The images of the wanted classes, and their class ids."""
+    """Read the images of the wanted classes, and their class ids."""
     data, labels = _load(source, part, "data", "fine_labels")
     if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.shape[1:] != (3 * 32 * 32,):
         raise DataError(f"{source}: {part} has data of {in_words(data)}; needed is uint8 [image, 3072]: get it again")
@@ -89,7 +89,7 @@ def _read_part(
 
 
 def _class_numbers(labels: Any, count: int, classes: int, where: str) -> list[int]:
-    """The class of each image, all of them numbers of classes."""
+    """Check the labels, and return the class number of each image."""
     found = list_of(labels, where, "fine_labels")
     if len(found) != count:
         raise DataError(f"{where} has {count} images and {len(found)} labels; needed is one per image: get it again")
@@ -108,14 +108,14 @@ def _load(source: Path, part: str, *keys: str) -> list[Any]:
 
 
 def _member(source: Path, archive: tarfile.TarFile, name: str) -> tarfile.TarInfo:
-    """The plain file of a name: no link, which could lead in a circle, and of the size that such a file has."""
+    """Find a regular file in an archive by name; links, which could form a cycle, and oversized files are errors."""
     for number, member in enumerate(archive):
         if number >= MEMBERS:
             raise DataError(f"{source} has more than {MEMBERS} members; needed is the Python version of CIFAR-100")
         if member.name != name:
             continue
         if not member.isreg():
-            raise DataError(f"{source}: {name} is a link or no file; needed is the Python version of CIFAR-100")
+            raise DataError(f"{source}: {name} is not a regular file; needed is the Python version of CIFAR-100")
         if member.size > LARGEST_PART:
             raise DataError(f"{source}: {name} has {member.size} bytes; at most {LARGEST_PART} are read: get it again")
         return member
@@ -124,7 +124,7 @@ def _member(source: Path, archive: tarfile.TarFile, name: str) -> tarfile.TarInf
 
 @contextmanager
 def _open_part(source: Path, part: str) -> Iterator[tuple[Any, int]]:
-    """A part as an open file, and how many bytes it has."""
+    """Open a part; yield the file and its size in bytes."""
     if source.is_dir():
         with open_file(source / part) as file:
             yield file, (source / part).stat().st_size

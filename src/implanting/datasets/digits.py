@@ -15,7 +15,7 @@ SIZE = 32
 
 
 def read_digits(digits: tuple[int, ...], name: str) -> ImageSet:
-    """The images of some of the ten digits."""
+    """Read the images of some of the ten digits."""
     from sklearn.datasets import load_digits  # slow to import, and needed here only
 
     images, labels = load_digits(return_X_y=True)

@@ -17,7 +17,7 @@ FOLDERS = (
 
 
 def find_folders(path: Path, options: Options) -> SplitReaders:
-    """Readers for a folder that holds class folders, split or not."""
+    """Find readers for a folder that contains class folders, split or not."""
     if not path.is_dir() or not any(holds_images(folder) for folder in subfolders(path)):
         return {}
     if split_folders := _split_folders(path):
@@ -29,7 +29,7 @@ def find_folders(path: Path, options: Options) -> SplitReaders:
 
 
 def _split_folders(path: Path) -> dict[str, Path]:
-    """Folders named like splits that hold class folders; a class may be called train, but then it holds images."""
+    """Find folders named like splits that contain class folders; a class named train would contain images instead."""
     named = {split_name(folder.name): folder for folder in subfolders(path) if subfolders(folder)}
     return {split: named[split] for split in SPLITS if split in named}
 
@@ -45,7 +45,7 @@ TABLES = "train.csv, val.csv, test.csv with columns filename,label, and a folder
 
 
 def find_tables(path: Path, options: Options) -> SplitReaders:
-    """Readers for a folder with one csv file per split."""
+    """Find readers for a folder with one csv file per split."""
     if not path.is_dir():
         return {}
     tables = {split_name(file.stem): file for file in sorted(path.iterdir()) if file.suffix.lower() == ".csv"}

@@ -13,31 +13,31 @@ from implanting.errors import DataError
 from implanting.runtime import allocate
 
 CHUNK = 1024
-"""Images hashed or copied at once, so that a memory-mapped set is never loaded whole."""
+"""Images hashed or copied per step, so that a memory-mapped set is never loaded as a whole."""
 
 
 @dataclass(frozen=True, eq=False)
 class ImageSet:
-    """Images as decoded, with labels of 0 to classes - 1."""
+    """Decoded images, with labels from 0 to classes - 1."""
 
     images: UInt8[Tensor, "image height width 3"]
     labels: Int64[Tensor, " image"]
     class_names: tuple[str, ...]
     name: str
-    """Such as "FC100 train"."""
+    """A name for display, such as "FC100 train"."""
     resizing: str
     """The rule by which the images were resized."""
     skipped: int = 0
     """Files in the class folders that are not images."""
     stored_size: tuple[int, int] | None = None
-    """Height and width of the first image as it was stored, where that is known."""
+    """Stored height and width of the first image, if known."""
 
     def __len__(self) -> int:
         return len(self.labels)
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of shape, pixels, labels and class names: equal for equal data, wherever it was read from."""
+        """SHA-256 of shape, pixels, labels and class names; equal for equal data, whatever its source."""
         digest = hashlib.sha256(repr((tuple(self.images.shape), self.class_names)).encode())
         digest.update(self.labels.numpy().tobytes())
         for chunk in self.images.split(CHUNK):
@@ -52,18 +52,18 @@ class ImageSet:
 
     @property
     def smallest_class(self) -> int:
-        """How many images the class with the fewest has."""
+        """Number of images of the smallest class."""
         return min(len(indices) for indices in self.indices_by_class())
 
     def subset(self, indices: Int64[Tensor, " chosen"], budget: int = MEMORY_BUDGET) -> "ImageSet":
-        """A copy of some images; the classes stay, even those without an image."""
+        """Copy some of the images; all classes are kept, even those without an image."""
         chosen = torch.from_numpy(allocate((len(indices), *self.images.shape[1:]), budget))
         for start in range(0, len(indices), CHUNK):
             torch.index_select(self.images, 0, indices[start : start + CHUNK], out=chosen[start : start + CHUNK])
         return replace(self, images=chosen, labels=self.labels[indices])
 
     def choose_held_out(self, per_class: int, seed: int) -> Int64[Tensor, " held"]:
-        """The sorted indices of `per_class` images of each class; at least one image of each is left."""
+        """Choose `per_class` images of each class, leaving at least one; return their sorted indices."""
         self.require(per_class + 1, f"holding out {per_class}", "hold out fewer")
         generator = torch.Generator().manual_seed(seed)
         chosen = [
@@ -73,13 +73,13 @@ class ImageSet:
         return torch.cat(chosen).sort().values
 
     def without(self, indices: Int64[Tensor, " held"]) -> "ImageSet":
-        """A copy of all other images."""
+        """Copy all images except these."""
         kept = torch.ones(len(self), dtype=torch.bool)
         kept[indices] = False
         return self.subset(kept.nonzero().flatten())
 
     def require(self, needed: int, purpose: str, remedy: str) -> None:
-        """Raise unless every class has at least `needed` images."""
+        """Raise an error unless every class has at least `needed` images."""
         for name, indices in zip(self.class_names, self.indices_by_class(), strict=True):
             if (found := len(indices)) < needed:
                 raise DataError(
@@ -89,10 +89,10 @@ class ImageSet:
 
 
 def check_disjoint(*sets: ImageSet) -> None:
-    """Raise if a class stands in two sets.
+    """Raise an error if a class is in two sets.
 
-    Sets whose classes are both called exactly "0" to "n - 1" come from files that each count from 0: those are
-    different classes.
+    If the classes of both sets are named exactly "0" to "n - 1", their files each count from 0, and these are different
+    classes.
     """
     for position, first in enumerate(sets):
         for second in sets[position + 1 :]:
@@ -104,7 +104,7 @@ def check_disjoint(*sets: ImageSet) -> None:
 
 
 def shared_classes(first: tuple[str, ...], second: tuple[str, ...]) -> list[str]:
-    """The classes that two sets have in common, by name."""
+    """Return the names of the classes that two sets have in common."""
     if _counted_anew(first) and _counted_anew(second):
         return []
     return sorted(set(first) & set(second))

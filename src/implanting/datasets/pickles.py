@@ -26,9 +26,9 @@ FILE_NAME = re.compile(
     r"(?P<set>.+?)[_-](?P<split>train_phase_(train|val|test)|train|val|valid|validation|test)\.(pickle|pkl)", re.I
 )
 TRAIN_PHASES = ("train_phase_val", "train_phase_test")
-"""Further splits of the miniImageNet pickles: other images of the base classes."""
+"""Additional splits of the miniImageNet pickles, with other images of the base classes."""
 LARGEST_ID = 2**62
-"""Class ids are numbers up to this, or their negatives."""
+"""The largest absolute value of a numeric class id."""
 SET_NAMES = {
     "fc100": "FC100",
     "cifar_fs": "CIFAR-FS",
@@ -38,7 +38,7 @@ SET_NAMES = {
 
 
 def find(path: Path, options: Options) -> SplitReaders:
-    """Readers for the pickles of one data set in a folder, or for a single pickle."""
+    """Find readers for the pickles of one data set in a folder, or for a single pickle."""
     files = sorted(path.iterdir()) if path.is_dir() else [path]
     found: dict[str, dict[str, Path]] = {}
     for file in files:
@@ -54,7 +54,7 @@ def find(path: Path, options: Options) -> SplitReaders:
 
 
 def read(path: Path, name: str, options: Options) -> ImageSet:
-    """One split from its file."""
+    """Read one split from its file."""
     content = load_pickle(path)
     if not isinstance(content, dict):
         raise DataError(f"{path} holds a {type(content).__name__}; needed is a dictionary with data and labels")
@@ -107,12 +107,12 @@ def _ids_from_indices(indices_by_class: dict[str, Any], count: int, path: Path) 
                 )
             ids[index] = name
     if None in ids:
-        raise DataError(f"{path}: image {ids.index(None)} stands in no class; the file is damaged: get it again")
+        raise DataError(f"{path}: image {ids.index(None)} is in no class; the file is damaged: get it again")
     return ids
 
 
 def _names(content: dict[str, Any], path: Path) -> dict[Any, str]:
-    """Class names by id, where the file has them."""
+    """Return class names by id, if the file has them."""
     if isinstance(content.get("catname2label"), dict):
         pairs = [(class_id, name) for name, class_id in content["catname2label"].items()]
     else:
@@ -125,7 +125,7 @@ def _names(content: dict[str, Any], path: Path) -> dict[Any, str]:
 
 
 def list_of(values: Any, where: str, name: str) -> list[Any]:
-    """A list, or an array with one axis, as a list."""
+    """Convert a list or a one-dimensional array to a list; anything else is an error."""
     if isinstance(values, np.ndarray) and values.ndim == 1:
         return values.tolist()
     if not isinstance(values, list | tuple):
@@ -134,7 +134,7 @@ def list_of(values: Any, where: str, name: str) -> list[Any]:
 
 
 def name_of_class(name: Any, where: str) -> str:
-    """The name of a class as text."""
+    """Return the name of a class as text; anything else is an error."""
     text = as_text(name)
     if not isinstance(text, str):
         raise DataError(f"{where}: a class is named {in_words(name)}; needed is text")
@@ -142,7 +142,7 @@ def name_of_class(name: Any, where: str) -> str:
 
 
 def in_words(value: Any) -> str:
-    """What a value is, for a message: `uint8 [2, 3]`, or the name of its type."""
+    """Describe a value for a message: `uint8 [2, 3]`, or the name of its type."""
     return f"{value.dtype} {list(value.shape)}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
 
 

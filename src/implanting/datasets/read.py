@@ -1,4 +1,4 @@
-"""`read_dataset`: look at what is at a path, pick its reader, read one split."""
+"""`read_dataset`: recognise the format at a path and read one split."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +17,7 @@ FINDERS: tuple[Callable[[Path, Options], SplitReaders], ...] = (
     folders.find_tables,
     folders.find_folders,
 )
-"""In the order in which they are asked."""
+"""The readers, in the order in which they are tried."""
 
 LOOKED_FOR = (cifar.LOOKED_FOR, pickles.LOOKED_FOR, folders.TABLES, folders.FOLDERS)
 
@@ -35,11 +35,11 @@ def read_dataset(
     progress: Progress = silent,
     budget: int = MEMORY_BUDGET,
 ) -> ImageSet:
-    """One split of the data set at `path`, a folder or a file; `docs/data.md` lists the formats.
+    """Read one split of the data set at `path`, a folder or a file; `docs/data.md` lists the formats.
 
-    `splits` names class lists for data that comes unsplit (fc100, cifar-fs, miniimagenet, or a JSON or csv file);
-    without it a folder of class folders is split by `split_seed`. Where data comes with its own splits, `splits` is
-    refused and `default_splits` passed over. Beyond `budget` bytes, images are memory-mapped.
+    `splits` names class lists for data without splits (fc100, cifar-fs, miniimagenet, or a JSON or csv file); without
+    it, a folder of class folders is split by `split_seed`. For data with its own splits, `splits` is an error and
+    `default_splits` is ignored. Images that take more than `budget` bytes are memory-mapped.
     """
     split = split_name(split)
     if split not in KNOWN_SPLITS:

@@ -1,13 +1,13 @@
-"""Pickles of arrays and plain containers, read without running anything that the file asks for.
+"""Read pickles of arrays and plain containers without running any code the file asks for.
 
-A pickle is a program. This reader answers its requests for numpy's constructors with stand-ins of our own, which can
-only make arrays of numbers or text; every other name, and arrays of Python objects, are refused. What is admitted
-stands at the end, in one table. Files of Python 2 are read with their strings as bytes, which needs half the memory of
-decoding them.
+A pickle is a program. When it asks for numpy's constructors, this reader substitutes its own stand-ins, which can only
+make arrays of numbers or text. Every other name, and arrays of Python objects, are rejected. One table at the end of
+this file lists all admitted names. Strings in Python 2 files are read as bytes, which needs half the memory of decoding
+them.
 
-A few bytes of a pickle can make a list without end, by naming one part many times. So what comes out is counted while
-it is unwrapped, and may not have many more parts than the file has bytes; an array may not claim more numbers than its
-bytes hold.
+A few bytes of a pickle can describe an endless list by referring to one part many times. The parts are therefore
+counted while the result is unwrapped, and there may not be many more of them than the file has bytes. An array may not
+claim more numbers than its bytes contain.
 """
 
 import math
@@ -23,35 +23,35 @@ import numpy as np
 from implanting.errors import DataError, UnsafePickle
 from implanting.runtime import open_file
 
-BinaryFile = Any  # anything that is read like a binary file; archives give files of their own kind
+BinaryFile = Any  # anything that reads like a binary file; archives have their own file types
 
 PARTS = 10_000
-"""Parts that any pickle may have, however short."""
+"""Number of parts that every pickle may have, however short."""
 
 COPIES = 4
-"""Times the size of the file that text and bytes may take which are made of others."""
+"""Limit on the total size of text and bytes that are made from other parts, as a multiple of the file's size."""
 
 DEEPEST = 50
-"""Containers that one may stand in."""
+"""The deepest allowed nesting of containers."""
 
 AXES = 8
-"""Most axes of an array."""
+"""The largest number of axes of an array."""
 
 READING_FAULTS = (
     pickle.UnpicklingError, EOFError, AttributeError, ImportError, IndexError, KeyError, MemoryError, OverflowError,
     RecursionError, TypeError, ValueError,
 )  # fmt: skip
-"""What damaged pickles raise."""
+"""The exceptions that damaged pickles raise."""
 
 
 PythonUnpickler: Any = pickle._Unpickler
 
 
 class Reader(PythonUnpickler):  # type: ignore[misc] # not known to the type hints of Python
-    """Python's own unpickler in Python, which finds nothing but the admitted names and looks at what it is asked to do.
+    """Python's pure-Python unpickler, restricted to the admitted names, with checks before dangerous operations.
 
-    The one in C is faster, but takes memory for whatever number a file names, and cannot be asked before it computes
-    the hash of a key: that of tuples within tuples never ends.
+    The C version is faster, but it allocates whatever amount of memory a file claims, and it offers no hook before it
+    hashes a key: hashing nested tuples can take forever.
     """
 
     def __init__(self, file: Any, size: int) -> None:
@@ -100,9 +100,9 @@ class Reader(PythonUnpickler):  # type: ignore[misc] # not known to the type hin
 
     def load_bytearray8(self) -> None:
         (length,) = struct.unpack("<Q", self.read(8))
-        self.append(bytearray(self.read(length)))  # its parent takes the memory first
+        self.append(bytearray(self.read(length)))  # the base class allocates before reading
 
-    dispatch = {  # noqa: RUF012 (as it stands in its parent)
+    dispatch = {  # noqa: RUF012 (as in the base class)
         **PythonUnpickler.dispatch,
         pickle.SETITEM[0]: load_setitem,
         pickle.SETITEMS[0]: load_setitems,
@@ -116,20 +116,20 @@ class Reader(PythonUnpickler):  # type: ignore[misc] # not known to the type hin
 
 
 def _check_keys(keys: Iterable[Any]) -> None:
-    """Raise for keys whose hash may take for ever."""
+    """Reject keys whose hash may take forever to compute."""
     for key in keys:
         if not isinstance(key, str | bytes | int | float | np.generic | None):
             raise RefusalError(f"a {type(key).__name__} as a key")
 
 
 def load_pickle(path: Path) -> Any:
-    """The content of a pickle file: arrays, numbers, text, bytes, lists, tuples and dictionaries."""
+    """Read a pickle file of arrays, numbers, text, bytes, lists, tuples and dictionaries."""
     with open_file(path) as file:
         return load_pickle_from(file, str(path), path.stat().st_size)
 
 
 def load_pickle_from(file: BinaryFile, name: str, size: int) -> Any:
-    """The same from an open file of so many bytes; `name` is for messages."""
+    """Read a pickle from an open file of `size` bytes; `name` is for messages."""
     try:
         return _Unwrapping(size).unwrap(Reader(_Within(file, size), size).load())
     except RefusalError as refusal:
@@ -144,20 +144,20 @@ def load_pickle_from(file: BinaryFile, name: str, size: int) -> Any:
 
 
 def as_text(value: Any) -> Any:
-    """Text for a byte string of Python 2; anything else as it is."""
+    """Convert a byte string of Python 2 to text; return anything else unchanged."""
     return value.decode("latin1") if isinstance(value, bytes) else value
 
 
 class _Unwrapping:
-    """Arrays for their stand-ins, and text for the byte-string keys of Python 2, within a budget of parts."""
+    """Replaces stand-ins by arrays and byte-string keys of Python 2 by text, within a budget of parts."""
 
     def __init__(self, size: int) -> None:
         self.left = PARTS + size
         self.around: set[int] = set()
-        """The containers that the one at hand stands in."""
+        """The containers that enclose the current one."""
 
     def unwrap(self, value: Any) -> Any:
-        """The value as data sets have it."""
+        """Return the value with all stand-ins replaced."""
         self.left -= 1
         if self.left < 0:
             raise ValueError("it names its parts more often than a data set could")
@@ -177,7 +177,7 @@ class _Unwrapping:
 
 
 class _Within:
-    """A file of which no read may ask for more than is left, since memory is taken before it is read."""
+    """A file that rejects reads beyond its end, since unpicklers allocate memory before they read."""
 
     def __init__(self, file: BinaryFile, size: int) -> None:
         self.file, self.left = file, size
@@ -201,15 +201,15 @@ class _Within:
 
 
 PLAIN_KINDS = "biufcSU"
-"""Kinds of numpy dtype without Python objects, fields or dates."""
+"""Kinds of numpy dtypes without Python objects, fields or dates."""
 
 
 class RefusalError(Exception):
-    """A pickle asked for something that is not made; the message says what."""
+    """A pickle asked for something that is not admitted; the message says what."""
 
 
 class StandIn:
-    """A callable that a pickle may call but not change (pickles can set attributes of what they name)."""
+    """A callable that a pickle may call but not modify (pickles can set attributes of objects they name)."""
 
     __slots__ = ("call",)
 
@@ -224,7 +224,7 @@ class StandIn:
 
 
 class PickledDtype:
-    """What `numpy.dtype` makes in a pickle: the code first, then the state, of which only the byte order is taken."""
+    """Stand-in for `numpy.dtype`: made from its code, then given a state, of which only the byte order is used."""
 
     __slots__ = ("dtype",)
 
@@ -241,7 +241,7 @@ class PickledDtype:
 
 
 class PickledArray:
-    """What `numpy.core.multiarray._reconstruct` makes in a pickle: empty first, then filled by its state."""
+    """Stand-in for the result of `numpy.core.multiarray._reconstruct`: empty at first, then filled by its state."""
 
     __slots__ = ("array",)
 
@@ -254,18 +254,18 @@ class PickledArray:
         _check_shape(shape, pickled.dtype, len(raw))
         self.array = np.empty(0, np.uint8)
         filled: Any = (1, shape, pickled.dtype, bool(fortran), raw)
-        self.array.__setstate__(filled)  # shares the bytes, where a constructor would copy them
+        self.array.__setstate__(filled)  # shares the bytes; a constructor would copy them
 
 
 def _array_from_buffer(buffer: bytes | bytearray, pickled: PickledDtype, shape: Any, order: Any) -> np.ndarray:
-    """What protocol 5 asks for in place of `_reconstruct`."""
+    """Stand-in for the function that protocol 5 uses instead of `_reconstruct`."""
     _check_shape(shape, pickled.dtype, len(buffer))
     array: np.ndarray = np.frombuffer(buffer, pickled.dtype).reshape(shape, order=order)
     return array
 
 
 def _check_shape(shape: Any, dtype: np.dtype[Any], size: int) -> None:
-    """Raise unless an array of this shape has as many bytes as there are; numpy would believe it."""
+    """Raise an error unless an array of this shape has exactly `size` bytes; numpy does not check it."""
     if not isinstance(shape, tuple) or not all(type(length) is int and length >= 0 for length in shape):
         raise ValueError(f"array of shape {shape!r}")
     if len(shape) > AXES or math.prod(shape) * dtype.itemsize != size or dtype.itemsize == 0:
@@ -277,7 +277,7 @@ def _scalar(pickled: PickledDtype, raw: bytes) -> Any:
 
 
 def encode(text: str, encoding: str = "latin1") -> bytes:
-    """How Python 3 writes bytes in the old protocols."""
+    """Stand-in for `_codecs.encode`, with which Python 3 writes bytes in the old protocols."""
     if encoding not in ("latin1", "latin-1"):
         raise RefusalError(f"_codecs.encode to {encoding}")
     return text.encode("latin1")
@@ -295,12 +295,12 @@ def _ordered(pairs: Any = ()) -> dict[Any, Any]:
 
 
 def _bytearray(*arguments: Any) -> bytearray:
-    """How protocol 5 writes buffers; from a number it would be as many zeros."""
+    """Stand-in for `bytearray`, with which protocol 5 writes buffers; a number, which would mean zeros, is rejected."""
     return bytearray(_bytes(*arguments))
 
 
 def _bytes(*arguments: Any) -> bytes:
-    """How Python 3 writes empty bytes in the old protocols."""
+    """Stand-in for `bytes`, with which Python 3 writes empty bytes in the old protocols."""
     if not all(isinstance(argument, bytes) for argument in arguments) or len(arguments) > 1:
         raise RefusalError("bytes made of something else")
     return b"".join(arguments)
@@ -332,4 +332,4 @@ ADMITTED: dict[str, dict[str, Any]] = {
     "builtins": BUILTINS,
     "__builtin__": BUILTINS,
 }
-"""All that a pickle may name, by module and name."""
+"""Everything that a pickle may name, by module and name."""

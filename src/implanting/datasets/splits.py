@@ -1,4 +1,4 @@
-"""Which classes are base, validation and novel: published lists, a user's own file, or chance by a seed."""
+"""The split into base, validation and novel classes: by a published list, a user's file, or randomly by a seed."""
 
 import codecs
 import csv
@@ -14,33 +14,33 @@ from implanting.errors import DataError
 from implanting.runtime import open_file
 
 SPLITS = ("train", "val", "test")
-"""Base, validation and novel classes."""
+"""The splits: base, validation and novel classes."""
 
 ALIASES = {"valid": "val", "validation": "val", "train_phase_train": "train"}
-"""Other names under which splits are known."""
+"""Alternative names of splits."""
 
 NAMED = ("fc100", "cifar-fs", "miniimagenet")
 """The published lists that come with this package."""
 
 VAL_SHARE, TEST_SHARE = 0.16, 0.20
-"""Shares of the classes in a split by seed, as in miniImageNet; the rest is for training."""
+"""Shares of the classes when splitting by seed, as in miniImageNet; the rest is for training."""
 
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-"""What a text in UTF-16 begins with."""
+"""Byte order marks at the beginning of UTF-16 text."""
 
 LONGEST = 256 * 2**20
-"""Bytes of a table or a list; ImageNet's has 100 MB."""
+"""Limit on the bytes of a table or a list; ImageNet's has 100 MB."""
 
 ClassLists = dict[str, list[str]]
 
 
 def split_name(name: str) -> str:
-    """The split's usual name."""
+    """Return the usual name of a split."""
     return ALIASES.get(name.lower(), name.lower())
 
 
 def read_class_lists(splits: str | Path) -> ClassLists:
-    """The classes of each split, by the name of published lists or from a JSON or csv file."""
+    """Read the classes of each split, from a published list by name or from a JSON or csv file."""
     named = str(splits).lower().replace("_", "-")
     if named in NAMED:
         text = resources.files("implanting.datasets").joinpath("class_lists", f"{named}.json").read_text("utf-8")
@@ -54,9 +54,9 @@ def read_class_lists(splits: str | Path) -> ClassLists:
 
 
 def split_by_seed(names: Sequence[str], seed: int) -> ClassLists:
-    """The sorted names in an order drawn from the seed: 64 % train, 16 % val, 20 % test.
+    """Split the classes in an order drawn from the seed: 64 % train, 16 % val, 20 % test.
 
-    Each split gets at least one class, as far as there are any: first train, then test, then val.
+    Each split gets at least one class if there are enough; train has priority, then test, then val.
     """
     order = torch.randperm(len(names), generator=torch.Generator().manual_seed(seed)).tolist()
     drawn = [sorted(names)[index] for index in order]
@@ -68,19 +68,19 @@ def split_by_seed(names: Sequence[str], seed: int) -> ClassLists:
 
 
 def check_lists(lists: Mapping[str, Iterable[str]], where: str) -> None:
-    """Raise if a class stands in two splits."""
+    """Raise an error if a class is in two splits."""
     home: dict[str, str] = {}
     for split, classes in lists.items():
         for name in classes:
             if home.setdefault(name, split) != split:
                 raise DataError(
-                    f"{where}: class '{name}' stands in both {home[name]} and {split}; few-shot splits have no class "
+                    f"{where}: class '{name}' is in both {home[name]} and {split}; few-shot splits have no class "
                     "in common: keep it in one"
                 )
 
 
 def text_of(path: Path) -> str:
-    """The text of a file in UTF-8, or in UTF-16 where it is marked as such; other encodings cannot be told apart."""
+    """Read a text file in UTF-8, or in UTF-16 with a byte order mark; other encodings cannot be detected reliably."""
     with open_file(path) as file:
         content = file.read(LONGEST + 1)
     if len(content) > LONGEST:
@@ -95,12 +95,12 @@ def text_of(path: Path) -> str:
 
 
 def read_csv(path: Path, *columns: str) -> list[dict[str, str]]:
-    """The rows of a csv file that must have a header with these columns."""
+    """Read the rows of a csv file whose header must have these columns."""
     try:
         reader = csv.DictReader(io.StringIO(text_of(path), newline=""), skipinitialspace=True)
         rows, found = list(reader), list(reader.fieldnames or [])
     except csv.Error as fault:
-        raise DataError(f"{path} cannot be read as a table ({fault}): save it anew") from fault
+        raise DataError(f"{path} cannot be read as a table ({fault}): save it again") from fault
     if missing := [column for column in columns if column not in found]:
         raise DataError(f"{path} has columns {', '.join(found) or 'none'}; needed in its header: {', '.join(missing)}")
     if any(None in row.values() for row in rows):
@@ -127,7 +127,7 @@ def _is_list_of_names(value: object) -> bool:
 
 
 def _from_csv(path: Path) -> ClassLists:
-    """Columns class (or label) and split; or filename,label in the file of one split, with the others beside it."""
+    """Read columns class (or label) and split; or filename,label from one split's file and from those next to it."""
     rows = read_csv(path)
     if rows and "split" in rows[0]:
         column = "class" if "class" in rows[0] else "label"

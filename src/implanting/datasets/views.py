@@ -1,7 +1,7 @@
-"""Image sets with views (`images.views_of`), which go through the frozen network once, like the images themselves.
+"""Image sets with views (`images.views_of`), which the frozen network processes once, like the images themselves.
 
-In a set with views the images come first, then all of them in view 1, and so on: image i in view v is row
-v * images + i, so that indices of images stay what they are.
+A set with views contains all images, then all of them in view 1, and so on. Image i in view v is row v * images + i, so
+the indices of the images themselves do not change.
 """
 
 from dataclasses import replace
@@ -16,11 +16,11 @@ from implanting.images import views_of
 from implanting.runtime import allocate
 
 CHUNK = 1024
-"""Images moved at once, so that a memory-mapped set is never loaded whole."""
+"""Images processed per step, so that a memory-mapped set is never loaded as a whole."""
 
 
 def add_views(image_set: ImageSet, views: int, budget: int = MEMORY_BUDGET) -> ImageSet:
-    """The image set, followed by all of it in view 1, and so on: as many views as asked, the image itself included."""
+    """Append all images in view 1, and so on, up to `views` views, which include the image itself."""
     if views == 1:
         return image_set
     images = torch.from_numpy(allocate((views, *image_set.images.shape), budget))
@@ -30,5 +30,5 @@ def add_views(image_set: ImageSet, views: int, budget: int = MEMORY_BUDGET) -> I
 
 
 def rows_of(images: Int[Tensor, "*batch"], views: int, count: int) -> Int[Tensor, "*batch view"]:
-    """Where the first views of some images stand in a set of `count` images with views."""
+    """Return the rows of the first `views` views of some images in a set of `count` images."""
     return images[..., None] + count * torch.arange(views, device=images.device)

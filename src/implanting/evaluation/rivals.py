@@ -31,7 +31,7 @@ def check_rival(base: BaseNetwork, images: TaskImages, trial: Trial) -> None:
     if card.trained_by is not None and base.method != card.trained_by:
         raise ConfigError(
             f"`method` {name} needs a base that was trained by it, and {base.name} was not: make one with "
-            f"`implanting pretrain --method {card.trained_by}`"
+            f"`implanting pretrain` and `method` {card.trained_by}"
         )
     if base.method == "maml" and name != "maml":
         raise ConfigError(f"{base.name} was trained by maml and can be tested by `method` maml alone, not {name}")

@@ -1,4 +1,4 @@
-"""A fitted classifier as one torch module, and that module as one ONNX graph, checked against what it came from."""
+"""Export a fitted classifier as one torch module, and that module as one ONNX graph, checked against the original."""
 
 from implanting.export.onnx_file import (
     EXPORTER,

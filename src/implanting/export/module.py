@@ -1,7 +1,7 @@
-"""A fitted classifier as one torch module, from uint8 images to probabilities: what is exported.
+"""A fitted classifier as one torch module for export, from uint8 images to probabilities.
 
-It is what `FewShotClassifier` computes with one part written differently: the implants of its one task are ordinary
-convolutions with their batch norm folded in, where training keeps it apart and has many tasks at once.
+It computes the same as `FewShotClassifier`, with one difference: here the implants are ordinary convolutions with
+folded batch norm, whereas training keeps batch norm separate and handles many tasks at once.
 """
 
 import copy
@@ -22,7 +22,7 @@ from implanting.networks import Embedding, folded, reading_maps, readings
 
 
 class ExportedClassifier(nn.Module):
-    """Images to probabilities, open-set scores and, if asked for, the cosine of each location with each class."""
+    """Computes probabilities, open-set scores and, on request, the cosine of each location with each class."""
 
     def __init__(self, learned: Learned, heat_map: bool = False) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class ExportedClassifier(nn.Module):
         self.scale, self.shift = nn.Buffer(1 / (255 * std)), nn.Buffer(-mean / std)
 
     def forward(self, images: Tensor) -> tuple[Tensor, ...]:
-        """Of uint8 images [image size size 3]: probabilities [image way], scores [image], maps [image way _ _]."""
+        """Map uint8 images [image size size 3] to probabilities [image way], scores [image], maps [image way _ _]."""
         normalised = images.permute(0, 3, 1, 2).to(torch.float32) * self.scale + self.shift
         if self.learned.head is not None:
             return self.by_head(self.learned.head, normalised)
@@ -51,7 +51,7 @@ class ExportedClassifier(nn.Module):
         return *answers, maps
 
     def by_head(self, head: Head, x: Tensor) -> tuple[Tensor, ...]:
-        """The same of normalised images where a head answers; maps are its evidence."""
+        """Compute the same from normalised images with a head, whose maps show evidence."""
         if not self.heat_map:
             vectors = torch.cat([F.normalize(reading, dim=1) for reading in readings(self.network, x)], dim=1)
             return self.learned.answers_by_readings(head, vectors)
@@ -63,7 +63,7 @@ class ExportedClassifier(nn.Module):
         return *self.learned.answers_by_readings(head, shares.mean((2, 3))), evidence
 
     def features(self, x: Tensor) -> Tensor:
-        """phi of normalised images, widened by the implants where there are any: [image location dim]."""
+        """Compute phi of normalised images, extended by the implants if there are any: [image location dim]."""
         if self.implants is None:
             return locations(self.network(x))
         maps, phi = self.network.activations(x)
@@ -79,7 +79,7 @@ class ImplantConvolutions(nn.Module):
         self.convolutions = nn.ModuleList(_convolution_of(implant) for implant in implants.layers)
 
     def forward(self, base_maps: Sequence[Tensor]) -> Tensor:
-        """The implant part of phi_wide, [image channel row column]."""
+        """Compute the implants' part of phi, [image channel row column]."""
         outputs: list[Tensor] = []
         for layer, convolution in zip(self.layers, self.convolutions, strict=True):
             read = [base_maps[layer.reads]] + ([] if layer.below is None else [outputs[layer.below]])
@@ -92,7 +92,7 @@ class ImplantConvolutions(nn.Module):
 
 
 def _convolution_of(implant: Implant) -> nn.Conv2d:
-    """The implanted convolution of one task with its batch norm."""
+    """Convert the implant of one task to a convolution with folded batch norm."""
     if implant.statistics is None:
         raise ConfigError("the implants were not trained to their end: their batch norm has no statistics; fit again")
     parts = [implant.base_weight] + ([] if implant.implant_weight is None else [implant.implant_weight])

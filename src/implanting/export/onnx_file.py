@@ -1,6 +1,6 @@
-"""A fitted classifier as one ONNX graph: uint8 images in, probabilities out, all else that is needed in its metadata.
+"""Export a fitted classifier as one ONNX graph from uint8 images to probabilities; metadata has everything else.
 
-The graph is checked before it is written: onnxruntime must give what the classifier gives.
+The graph is checked before it is written: onnxruntime must give the same results as the classifier.
 """
 
 import json
@@ -28,28 +28,28 @@ if TYPE_CHECKING:
     import onnxruntime
 
 EXPORTER, RUNTIME = ("onnx", "onnxscript"), "onnxruntime"
-"""Packages that write a graph, and the one that runs it."""
+"""The packages that write a graph, and the one that runs it."""
 
 INPUT, OUTPUTS = "images", ("probabilities", "open_set_score", "heat_map")
 
 TOLERANCE = 1e-4
-"""Largest difference of a probability that may be between PyTorch and onnxruntime."""
+"""Largest allowed difference between a probability by PyTorch and by onnxruntime."""
 
 
 def installed(*packages: str) -> bool:
-    """Whether all of these packages are there."""
+    """Whether all of these packages are installed."""
     return all(find_spec(package) is not None for package in packages)
 
 
 def require_exporter() -> None:
-    """Refuse, before anything slow is done, where the packages are missing."""
+    """Raise an error, before any slow work, if the packages are missing."""
     if not installed(*EXPORTER):
         packages = " ".join((*EXPORTER, RUNTIME))
         raise MissingExtra(f"exporting needs the packages {' and '.join(EXPORTER)}: pip install {packages}")
 
 
 def onnx_bytes(classifier: ImageClassifier, heat_map: bool = False) -> bytes:
-    """The content of an ONNX file that holds all of a fitted classifier."""
+    """Return the content of an ONNX file with the complete classifier."""
     require_exporter()
     module = ExportedClassifier(classifier.learned_, heat_map).eval()
     trial = torch.zeros(2, classifier.learned_.size, classifier.learned_.size, 3, dtype=torch.uint8)
@@ -66,13 +66,13 @@ def onnx_bytes(classifier: ImageClassifier, heat_map: bool = False) -> bytes:
     if program is None:
         raise ExportError(f"{classifier.base_.name} cannot be exported: PyTorch gave no graph")
     for node in program.model.graph.all_nodes():
-        node.metadata_props.clear()  # where in the source each node came from, with paths of this machine
+        node.metadata_props.clear()  # the source location of each node, with paths of this machine
     program.model.metadata_props.update(metadata(classifier))
     return program.model_proto.SerializeToString()
 
 
 def metadata(classifier: ImageClassifier) -> dict[str, str]:
-    """What a program needs to know beside the graph, as text; classes and the label for none of them as JSON."""
+    """Return what a program needs to know in addition to the graph, as text; labels are JSON."""
     return {
         "classes": json.dumps(plain_labels(classifier.classes_), ensure_ascii=False),
         "image_size": str(classifier.learned_.size),
@@ -86,8 +86,8 @@ def metadata(classifier: ImageClassifier) -> dict[str, str]:
 
 @contextmanager
 def _tracing() -> Iterator[None]:
-    """Without what torch's exporter says of itself (packages that are not needed, deprecated calls), and without the
-    check of shapes, where that is on: it would ask for the number of images, and so fix it in the graph.
+    """Silence torch's exporter (messages about optional packages and deprecated calls), and switch off shape checks,
+    which would read the number of images and thereby fix it in the graph.
     """
     logger = logging.getLogger("torch.onnx")
     level, disabled = logger.level, jaxtyping.config.jaxtyping_disable
@@ -95,7 +95,7 @@ def _tracing() -> Iterator[None]:
     jaxtyping.config.update("jaxtyping_disable", True)
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".*LeafSpec", FutureWarning)  # torch's own use of a name it retires
+            warnings.filterwarnings("ignore", ".*LeafSpec", FutureWarning)  # torch itself uses a deprecated name
             yield
     finally:
         logger.setLevel(level)
@@ -104,16 +104,16 @@ def _tracing() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How onnxruntime and the classifier agree on some images."""
+    """The agreement of onnxruntime with the classifier on some images."""
 
     images: int
     same_labels: int
     largest_difference: float
-    """Of a probability."""
+    """The largest difference of a probability."""
 
 
 def open_session(content: bytes) -> "onnxruntime.InferenceSession":
-    """A graph ready to run, with as many threads as PyTorch uses."""
+    """Prepare a graph to run, with as many threads as PyTorch uses."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -122,7 +122,7 @@ def open_session(content: bytes) -> "onnxruntime.InferenceSession":
 
 
 def check(content: bytes, classifier: ImageClassifier, images: UInt8[Tensor, "image size size 3"]) -> Agreement:
-    """Run images, all together and one alone, through both; raises where probabilities differ too much."""
+    """Run images, all together and one alone, through both; raise an error if probabilities differ too much."""
     session = open_session(content)
     expected = classifier.predict_proba(images.numpy())
     found = run(session, images)
@@ -138,12 +138,12 @@ def check(content: bytes, classifier: ImageClassifier, images: UInt8[Tensor, "im
 
 
 def run(session: "onnxruntime.InferenceSession", images: UInt8[Tensor, "image size size 3"]) -> Float[Any, "image way"]:
-    """The probabilities that a graph gives."""
+    """Return the probabilities that a graph gives."""
     return session.run([OUTPUTS[0]], {INPUT: images.numpy()})[0]
 
 
 def sample_photos(size: int, count: int = 8) -> UInt8[Tensor, "image {size} {size} 3"]:
-    """Pieces, at several scales, of the two photos that come with scikit-learn."""
+    """Crop pieces, at several scales, from the two photos that come with scikit-learn."""
     from PIL import Image
     from sklearn.datasets import load_sample_images
 

@@ -1,12 +1,12 @@
 """Few-shot tasks as index tensors, the methods that answer them without training, and the results.
 
-Tasks are drawn once and shared by all methods that are compared. Nothing here trains anything; implants come later.
+Tasks are drawn once and shared by all methods under comparison. Nothing in this room trains a network or implants.
 """
 
 from implanting.fewshot.by_class_weights import base_class_method, joint_method, require_class_weights
 from implanting.fewshot.by_prototypes import PrototypeMethod, prototype_method
 from implanting.fewshot.calibration import UNKNOWN, Calibration, calibrate, calibration_error, open_set_score, sharpness
-from implanting.fewshot.folds import NEVER, deal, rank_in_class
+from implanting.fewshot.folds import NEVER, assign_folds, rank_in_class
 from implanting.fewshot.gathering import vectors_are_smaller
 from implanting.fewshot.logistic_regression import fit_dual, logistic_regression
 from implanting.fewshot.loop import Counts, chunks_of, evaluate_tasks, room_for
@@ -28,12 +28,12 @@ __all__ = [
     "Share",
     "Tasks",
     "arrays_of",
+    "assign_folds",
     "base_class_method",
     "calibrate",
     "calibration_error",
     "chunks_of",
     "counted",
-    "deal",
     "draw_queries",
     "draw_tasks",
     "evaluate_tasks",

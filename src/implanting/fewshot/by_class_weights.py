@@ -1,4 +1,4 @@
-"""The learned class weights: base classes by themselves, and together with the novel classes of a task."""
+"""Classification by learned class weights: of base classes alone, or together with the novel classes of a task."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,17 +23,17 @@ from implanting.fewshot.tasks import Tasks
 
 
 def require_class_weights(base: BaseNetwork) -> Float[Tensor, "way weight_dim"]:
-    """The class weights, or an error that says what has none."""
+    """Return the class weights, or raise an error if the base has none."""
     if base.class_weights is None:
-        raise ConfigError(f"{base.name} has no class weights of a cosine: only novel classes can be told apart")
+        raise ConfigError(f"{base.name} has no class weights of a cosine: it can classify novel classes only")
     return base.class_weights
 
 
 @dataclass(frozen=True)
 class BaseClassMethod:
-    """Base classes by the learned class weights, all of them at once; the tasks only choose which queries count.
+    """Classify images among all base classes by the learned class weights.
 
-    So every image is classified once, however many tasks have it.
+    The tasks only select which queries are counted, so every image is classified once, however many tasks contain it.
     """
 
     phi: Float[Tensor, "image location dim"]
@@ -60,17 +60,17 @@ class BaseClassMethod:
 def base_class_method(
     base: BaseNetwork, phi: Float[Tensor, "image location dim"], pooling: InferenceConfig
 ) -> BaseClassMethod:
-    """The learned class weights with the learned tau."""
+    """Make the method from a base's learned class weights and tau."""
     classify = prototype_classifier(base.pooling, base.tau, pooling)
     return BaseClassMethod(phi, require_class_weights(base), classify)
 
 
 @dataclass(frozen=True)
 class JointMethod:
-    """Base and novel classes together: the class weights and a task's prototypes side by side.
+    """Classify among base and novel classes together, by the class weights and a task's prototypes.
 
-    Each novel task is paired with the base task of the same number, of as many queries. Novel class c is called
-    (base classes) + c.
+    Each novel task is paired with the base task of the same index, which has as many queries. Novel class c has the
+    number (base classes) + c.
     """
 
     novel_phi: Float[Tensor, "image location dim"]
@@ -82,7 +82,7 @@ class JointMethod:
 
     @cached_property
     def support_vectors(self) -> Float[Tensor, "image dim"]:
-        """Every image of novel classes pooled as a support."""
+        """All images of novel classes, pooled as supports."""
         return self.classify.vectors(self.novel_phi)
 
     def __call__(self, tasks: Tasks) -> tuple[Queries, Queries]:
@@ -113,6 +113,6 @@ def joint_method(
     base_tasks: Tasks,
     pooling: InferenceConfig,
 ) -> JointMethod:
-    """Class weights and prototypes side by side, with the learned tau."""
+    """Make the method from a base's learned class weights and tau, with prototypes for novel classes."""
     classify = prototype_classifier(base.pooling, base.tau, pooling)
     return JointMethod(novel_phi, base_phi, base_tasks, require_class_weights(base), classify)

@@ -18,32 +18,32 @@ from implanting.fewshot.tasks import Tasks
 
 @dataclass(frozen=True)
 class PrototypeMethod:
-    """Prototypes of the base network's own features.
+    """Classify by prototypes of the base network's own features.
 
-    Equal to `classify` on gathered features, but pools and normalises every image once, not once per task: gathering is
-    what is left to do.
+    The result equals `classify` on gathered features, but every image is pooled and normalised once instead of once per
+    task, which leaves only the gathering.
     """
 
     phi: Float[Tensor, "row location dim"]
-    """Of the images, then of their other views."""
+    """Features of the images, followed by those of their other views."""
     classify: PrototypeClassifier
     tasks_at_once: int = 1024
     views: int = 1
-    """Views of each image in phi; a support is the mean of them, a query the image itself."""
+    """Views per image in phi; a support is the mean of its views, a query is the image itself."""
 
     @cached_property
     def support_vectors(self) -> Float[Tensor, "image dim"]:
-        """Every image pooled as a support, the mean of its views."""
+        """All images pooled as supports, averaged over views."""
         return self.classify.vectors(self.phi).unflatten(0, (self.views, -1)).mean(0)
 
     @cached_property
     def query_directions(self) -> Float[Tensor, "image location dim"]:
-        """Every image pooled as a query, its locations of unit length."""
+        """All images pooled as queries, with locations of unit length."""
         images = self.phi[: len(self.phi) // self.views]
         return F.normalize(pool(images, self.classify.query_pooling), dim=-1)
 
     def directions(self, tasks: Tasks) -> Float[Tensor, "task way dim"]:
-        """The prototypes of each task, of unit length."""
+        """Compute the prototypes of each task, with unit length."""
         supports = tasks.support.to(self.phi.device)
         means = prototypes(self.support_vectors, supports.flatten(), supports.shape[2])
         return F.normalize(means, dim=-1).view(*supports.shape[:2], -1)
@@ -55,7 +55,7 @@ class PrototypeMethod:
 
     @torch.inference_mode()
     def cosines(self, tasks: Tasks) -> tuple[Float[Tensor, "query pooled way"], Int[Tensor, " query"]]:
-        """Those of each query's locations with the prototypes of its task, and its class's place in the task."""
+        """Return the cosines of each query's locations with its task's prototypes, and its true class in the task."""
         pairs = zip(tasks.query, self.directions(tasks), strict=True)
         found = [self.query_directions[query.flatten()] @ directions.T for query, directions in pairs]
         way, queries = tasks.query.shape[1:]
@@ -68,6 +68,6 @@ class PrototypeMethod:
 def prototype_method(
     base: BaseNetwork, phi: Float[Tensor, "row location dim"], pooling: InferenceConfig
 ) -> PrototypeMethod:
-    """Prototypes with the learned tau, from phi of all the views that are averaged."""
+    """Make the method with the base's tau; `phi` must contain all views that are averaged."""
     classify = prototype_classifier(base.pooling, base.tau, pooling)
     return PrototypeMethod(phi, classify, views=pooling.support_views)

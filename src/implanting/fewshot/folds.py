@@ -1,17 +1,18 @@
-"""Folds: the images of each class dealt into parts, each of which is held out in turn."""
+"""Folds: the images of each class divided into parts, each of which is held out in turn."""
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
 NEVER = -1
-"""The fold of an image that is never held out: its class has no other."""
+"""The fold number of an image that is never held out, because it is the only one of its class."""
 
 
-def deal(labels: Int[Tensor, " image"], folds: int) -> Int[Tensor, " image"]:
-    """The fold in which each image is held out: the images of a class in turn, so that each fold has one of it or more.
+def assign_folds(labels: Int[Tensor, " image"], folds: int) -> Int[Tensor, " image"]:
+    """Assign each image the fold in which it is held out, distributing the images of each class in turn.
 
-    A class of one image is never held out. A class never loses all its images, as there are two folds or more.
+    The image of a class with one image is never held out. No class ever loses all its images, because there are at
+    least two folds.
     """
     sizes = labels.bincount()
     folds = max(2, min(folds, int(sizes.max())))
@@ -20,7 +21,7 @@ def deal(labels: Int[Tensor, " image"], folds: int) -> Int[Tensor, " image"]:
 
 
 def rank_in_class(labels: Int[Tensor, " image"]) -> Int[Tensor, " image"]:
-    """How many images of its class come before each image."""
+    """Count, for each image, the images of its class that precede it."""
     order, sizes = labels.argsort(stable=True), labels.bincount()
     first = (sizes.cumsum(0) - sizes)[labels[order]]
     return torch.empty_like(labels).index_copy(0, order, torch.arange(len(labels)) - first)

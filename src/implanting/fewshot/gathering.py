@@ -1,13 +1,13 @@
-"""The answers of prototypes for the queries of many tasks: gathering is the cost, so the smaller side is gathered.
+"""Classify the queries of many tasks by prototypes; gathering dominates the cost, so the smaller operand is gathered.
 
-A query, some locations of d numbers, meets the vectors of its task. Either a class's queries in one task are gathered
-to meet the task's vectors (`by_task`), or the vectors of all the tasks that ask about one image are gathered to meet
-that image (`by_image`), where maps have more locations than tasks have classes.
+Every query, a map of d-dimensional locations, is multiplied with the vectors of its task. Either the queries of one
+class in one task are gathered and multiplied with the task's vectors (`by_task`), or the vectors of all tasks that
+contain an image are gathered and multiplied with that image (`by_image`). The latter is used if maps have more
+locations than tasks have classes.
 
-Only the differences of the vectors to the last one are multiplied: softmax is the same for them, and the last product
-is 0. What is gathered goes into one small buffer again and again: it stays in the processor's cache, and no fresh
-memory is touched, which costs more than to fill it. The scores of a run of groups or images become answers before the
-next run is begun, for the same reason.
+We multiply only the differences of the vectors from the last one: softmax does not change, and the last product is 0.
+Gathering reuses one small buffer, which stays in the processor's cache; touching fresh memory costs more than filling
+it. For the same reason, the scores of a run of groups or images become answers before the next run starts.
 """
 
 from functools import reduce
@@ -21,32 +21,32 @@ from implanting.fewshot.tasks import Tasks
 from implanting.runtime import in_threads
 
 SCORES = 2**18
-"""Scores held at once by each thread, 1 MiB."""
+"""Scores that each thread holds at a time, 1 MiB."""
 
 Directions = Float[Tensor, "image location dim"]
 """Locations of unit length."""
 Vectors = Float[Tensor, "task way dim"]
 """Prototypes of length tau."""
 Answers = Int[Tensor, "task way_query"]
-"""Which of its task's classes a query is given."""
+"""The answer to each query, as an index into its task's classes."""
 
 
 def answers_of(directions: Directions, tasks: Tasks, vectors: Vectors) -> Answers:
-    """The most probable class of each query: softmax at each location, averaged over locations."""
+    """Return the most probable class of each query: softmax at each location, averaged over locations."""
     gather = by_image if vectors_are_smaller(directions.shape[1], vectors.shape[1]) else by_task
     return gather(directions, tasks, vectors)
 
 
 def vectors_are_smaller(locations: int, way: int) -> bool:
-    """Whether to gather vectors rather than queries: only where they are half as large, as the steps are shorter."""
+    """Whether to gather vectors rather than queries: only if they are half as large, as the products are smaller."""
     return locations >= 2 * way
 
 
 def by_task(directions: Directions, tasks: Tasks, vectors: Vectors) -> Answers:
-    """Task by task; the groups of a class follow each other, as they share images."""
+    """Answer task by task; the groups of one class are processed consecutively, because they share images."""
     way, queries = tasks.query.shape[1:]
     differences = (vectors[:, :-1] - vectors[:, -1:]).unbind()
-    images = tasks.query.flatten(0, 1).to(directions.device).unbind()  # views made once: an index in a loop costs more
+    images = tasks.query.flatten(0, 1).to(directions.device).unbind()  # unbind once: indexing in the loop costs more
     flat = directions.flatten(1)  # gathered faster than with three axes
 
     @torch.inference_mode()
@@ -58,7 +58,7 @@ def by_task(directions: Directions, tasks: Tasks, vectors: Vectors) -> Answers:
             torch.index_select(flat, 0, images[group], out=gathered)
             torch.mm(differences[group // way], rows, out=products)
         probability = scores.unflatten(2, (queries, -1)).softmax(1)
-        return reduce(torch.add, probability.unbind(3)).max(1).indices  # a sum over so short an axis takes longer
+        return reduce(torch.add, probability.unbind(3)).max(1).indices  # sum() is slower over so short an axis
 
     order = tasks.classes.flatten().argsort()
     runs = order.split(max(1, SCORES // (way * queries * directions.shape[1])))
@@ -68,7 +68,7 @@ def by_task(directions: Directions, tasks: Tasks, vectors: Vectors) -> Answers:
 
 
 def by_image(directions: Directions, tasks: Tasks, vectors: Vectors) -> Answers:
-    """Image by image, each with all the tasks that ask about it."""
+    """Answer image by image, each for all tasks that contain it."""
     way, locations = vectors.shape[1], directions.shape[1]
     flat = (vectors[:, :-1] - vectors[:, -1:]).flatten(1)
     sorted_images, order = tasks.query.flatten().sort(stable=True)

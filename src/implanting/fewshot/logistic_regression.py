@@ -1,12 +1,12 @@
-"""Multinomial logistic regression with an L2 penalty, of many tasks at once.
+"""Multinomial logistic regression with an L2 penalty, for many tasks at once.
 
 It minimises the sum over images of the cross-entropy plus penalty / 2 times the squared length of the class weights,
 which is scikit-learn's objective with C = 1 / penalty. An intercept is not penalised.
 
 Böhning's bound (1992) replaces the Hessian of every step by one matrix, half the Gram matrix plus the penalty, which is
-inverted once; a step is then one or two matrix products for all tasks, and Nesterov's momentum, restarted for each task
-where it points uphill, takes the place of the curvature that the bound leaves out. Where a task has fewer images than
-dims, all this happens in the dual: class weights are combinations of the images, and only the Gram matrix is needed.
+inverted once. A step is then one or two matrix products for all tasks. Nesterov's momentum, restarted for each task
+when it points uphill, compensates for the curvature that the bound ignores. If a task has fewer images than dimensions,
+we solve the dual: class weights are combinations of the images, and only the Gram matrix is needed.
 """
 
 from collections.abc import Callable
@@ -18,27 +18,27 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 TOLERANCE = 1e-4
-"""A task is solved when its next step moves no score of its images by more; probabilities are then off by about half
-of that, as a step is too short by the factor by which a probability reacts too little."""
+"""A task is solved when its next step changes no score of its images by more than this. Probabilities are then off by
+about half of it: the steps shrink by the same factor by which probabilities react less than the bound assumes."""
 
 STEPS = 1000
-"""Steps at most; with a penalty of 0.1 on unit features about 15 are needed, with 0.001 about 100."""
+"""The largest number of steps; unit features need about 15 with a penalty of 0.1, and about 100 with 0.001."""
 
 Scores = Float[Tensor, "task image way"]
 Coefficients = Float[Tensor, "task row way"]
 Move = Callable[[Scores, Coefficients], tuple[Coefficients, Scores]]
-"""From the gradient by scores and the coefficients: how far to go down, in coefficients and in scores."""
+"""Maps the gradient with respect to scores, and the coefficients, to the step in coefficients and in scores."""
 
 
 @dataclass(frozen=True)
 class LinearClassifier:
-    """Scores that are linear in the features, of one class vector and one number per class."""
+    """A linear classifier, with one weight vector and one bias per class."""
 
     class_weights: Float[Tensor, "task way dim"]
     bias: Float[Tensor, "task way"]
 
     def scores(self, features: Float[Tensor, "task image dim"]) -> Scores:
-        """Logits; their softmax is the probability of each class."""
+        """Compute logits, whose softmax is the probability of each class."""
         return torch.baddbmm(self.bias[:, None], features, self.class_weights.mT)
 
 
@@ -52,9 +52,9 @@ def logistic_regression(
     intercept: bool = True,
     tolerance: float = TOLERANCE,
 ) -> LinearClassifier:
-    """Fit every task to its images, in the dual where they are fewer than the dims.
+    """Fit every task to its images, in the dual if a task has fewer images than dimensions.
 
-    `way` is the number of classes where not every task has an image of the last one.
+    Pass `way`, the number of classes, if some task may lack images of the last class.
     """
     images, dim = features.shape[1:]
     truth = F.one_hot(labels, way or int(labels.max()) + 1).to(features.dtype)
@@ -83,10 +83,10 @@ def fit_dual(
     tolerance: float = TOLERANCE,
     steps: int = STEPS,
 ) -> tuple[Scores, Float[Tensor, "task way"]]:
-    """The coefficients of the images in each class's weights, and the bias, from inner products alone.
+    """Fit from inner products alone; return the coefficient of each image in each class's weights, and the bias.
 
-    Images that are not `kept` take no part, and their coefficients are zero: folds of a task are tasks of a batch. With
-    an intercept the features of kept images should be centred, or convergence is slow.
+    Images that are not `kept` are ignored and have zero coefficients, so the folds of one task can be the tasks of a
+    batch. With an intercept, the features of kept images should be centred, or convergence is slow.
     """
     penalties = _per_task(penalty, gram)
     present = torch.ones_like(gram[..., :1]) if kept is None else kept[..., None].to(gram.dtype)
@@ -95,7 +95,7 @@ def fit_dual(
     def move(residual: Scores, coefficients: Coefficients) -> tuple[Coefficients, Scores]:
         gradient = residual + penalties * coefficients
         change = inverse @ gradient
-        return change, 2 * (gradient - penalties * change)  # which is gram @ change, for the inverse's sake
+        return change, 2 * (gradient - penalties * change)  # equals gram @ change, by definition of the inverse
 
     return _descend(move, truth, torch.zeros_like(truth), present, intercept, tolerance, steps)
 
@@ -127,7 +127,7 @@ def _descend(
     tolerance: float,
     steps: int,
 ) -> tuple[Coefficients, Float[Tensor, "task way"]]:
-    """Down Böhning's bound with momentum, from zero coefficients, until no score moves by more than the tolerance."""
+    """Minimise by Böhning's bound with momentum, from zero, until no score changes by more than the tolerance."""
     bias = truth.new_zeros(len(truth), 1, truth.shape[2])
     here = ahead = (start, bias, torch.zeros_like(truth))  # coefficients, bias and the scores of kept images
     inertia = truth.new_ones(len(truth), 1, 1)

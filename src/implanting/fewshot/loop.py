@@ -1,4 +1,4 @@
-"""Tasks to accuracies: a method answers every query, the tasks shared among all processes."""
+"""The evaluation loop: a method classifies every query, with the tasks shared among all processes."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from implanting.fewshot.tasks import Tasks
 from implanting.runtime import Progress, group, silent, total
 
 USUAL = 5 * (10 + 30)
-"""Images of a task, up to which the number of tasks does not depend on them: 5 classes, 10 shots and 30 queries."""
+"""Tasks of up to this many images count as being of the usual size: 5 classes, 10 shots and 30 queries."""
 
 
 def evaluate_tasks(
@@ -25,7 +25,10 @@ def evaluate_tasks(
 
 
 def chunks_of(tasks: Tasks, at_once: int, progress: Progress) -> Iterator[tuple[int, Tasks]]:
-    """This process's chunks of tasks, each with the number of its first; cut alike whatever the number of processes."""
+    """Yield this process's chunks of tasks with the index of their first task.
+
+    The boundaries of the chunks do not depend on the number of processes.
+    """
     rank, size = group()
     at_once = room_for(at_once, tasks.size)
     mine = range(0, len(tasks), at_once)[rank::size]
@@ -35,12 +38,12 @@ def chunks_of(tasks: Tasks, at_once: int, progress: Progress) -> Iterator[tuple[
 
 
 def room_for(tasks: int, images: int) -> int:
-    """How many tasks of so many images take the room of some usual ones; one always goes."""
+    """Return how many tasks of `images` images need the memory of `tasks` tasks of the usual size; at least one."""
     return max(1, tasks * USUAL // max(USUAL, images))
 
 
 class Counts:
-    """Right answers of each task and the confusion of classes, counted as they come: answers are not kept."""
+    """Running counts of correct answers per task and of confusions between classes; answers are not stored."""
 
     def __init__(self, tasks: int, classes: int) -> None:
         self.classes = classes
@@ -48,12 +51,12 @@ class Counts:
         self.confusion = torch.zeros(classes**2, dtype=torch.int64)
 
     def add(self, start: int, truth: Queries, given: Queries) -> None:
-        """Count the answers to the tasks from number `start` on."""
+        """Count the answers to a chunk whose first task has the index `start`."""
         self.right[start : start + len(truth)] = (truth == given).double().mean((1, 2))
         self.confusion += torch.bincount((truth * self.classes + given).flatten(), minlength=self.classes**2)
 
     def result(self, method: str, tasks: Tasks, config: TaskConfig) -> Result:
-        """What all processes counted together."""
+        """Sum the counts of all processes."""
         return Result(
             method=method,
             config=config,

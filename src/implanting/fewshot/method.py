@@ -1,6 +1,6 @@
-"""What a method is: it names the class of every query of a chunk of tasks.
+"""The `Method` protocol: a method predicts the class of every query in a chunk of tasks.
 
-A method reads features or activations that were computed once, and sees tasks only as indices into them.
+A method reads features or activations that were computed once; to it, tasks are only indices into them.
 """
 
 from typing import Protocol, runtime_checkable
@@ -11,7 +11,7 @@ from torch import Tensor
 from implanting.fewshot.tasks import Tasks
 
 Queries = Int[Tensor, "task group query"]
-"""A class for each query; a group is the queries of one class."""
+"""One class per query; a group contains the queries of one class."""
 
 
 @runtime_checkable
@@ -20,27 +20,27 @@ class Method(Protocol):
 
     @property
     def tasks_at_once(self) -> int:
-        """How many tasks of the usual size to pass in one call; of larger ones fewer (`loop.room_for`)."""
+        """How many tasks of the usual size to pass in one call; fewer if they are larger (`loop.room_for`)."""
         ...
 
     def __call__(self, tasks: Tasks) -> tuple[Queries, Queries]:
-        """The true class of each query, and the class it is given."""
+        """Return the true and the predicted class of each query."""
         ...
 
     def __str__(self) -> str: ...
 
 
 def named(tasks: Tasks, answers: Int[Tensor, "task way_query"]) -> tuple[Queries, Queries]:
-    """The truth, and answers within a task's classes as classes of the image set."""
+    """Return the truth, and the answers converted from indices within a task to classes of the image set."""
     truth = tasks.classes[:, :, None].expand(tasks.query.shape)
     return truth, tasks.classes.gather(1, answers.cpu()).view(tasks.query.shape)
 
 
 def counted(views: int) -> str:
-    """`1 view`, `6 views`."""
+    """Format a number of views: `1 view`, `6 views`."""
     return f"{views} view{'s' * (views > 1)}"
 
 
 def in_views(views: int) -> str:
-    """How a method's name tells that it sees more than the image."""
+    """The part of a method's name that gives its number of views, empty for one."""
     return f", {counted(views)}" if views > 1 else ""

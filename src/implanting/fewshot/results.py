@@ -1,7 +1,7 @@
 """The accuracy of a method on tasks: its mean and 95 % interval, and paired differences.
 
-The interval is over the sampling of tasks: it says how far the mean of other tasks from the same images may lie, not
-how another training run would do. Methods compared on the same tasks differ by a *paired* interval, which is smaller.
+The interval covers the sampling of tasks: it shows how much the mean may change with other tasks from the same images,
+not with another training run. Methods compared on the same tasks have a *paired* interval, which is smaller.
 """
 
 import dataclasses
@@ -20,10 +20,10 @@ Z = 1.959964
 
 
 class Share(NamedTuple):
-    """Right answers among all, with Wilson's 95 % interval for a proportion.
+    """The proportion of correct answers, with Wilson's 95 % interval.
 
-    The interval says how far the share of right answers may lie among other images like these, for the same classifier.
-    It says nothing of a classifier that is fitted to other supports.
+    The interval covers other images like these for the same classifier. It says nothing about a classifier fitted to
+    other supports.
     """
 
     right: int
@@ -31,12 +31,12 @@ class Share(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """The share, a fraction; nan of nothing."""
+        """The share as a fraction; nan if there are no images."""
         return self.right / self.total if self.total else math.nan
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Wilson's score interval: within 0 and 1, and sensible for few images and for shares near the ends."""
+        """Wilson's score interval, which stays within 0 and 1 and is sound for few images and extreme shares."""
         if not self.total:
             return 0.0, 1.0
         total, mean, square = self.total, self.mean, Z**2
@@ -51,7 +51,7 @@ class Share(NamedTuple):
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over tasks and the half-width of its 95 % interval, 1.96 sd / sqrt(tasks); fractions, not per cent."""
+    """A mean over tasks and the half-width of its 95 % interval, 1.96 sd / sqrt(tasks), as fractions."""
 
     mean: float
     interval: float
@@ -59,20 +59,20 @@ class Estimate:
 
     @classmethod
     def of(cls, values: Float[np.ndarray, " task"]) -> "Estimate":
-        """The mean of per-task values."""
+        """Estimate the mean of per-task values."""
         deviation = values.std(ddof=1) if len(values) > 1 else float("nan")
         return cls(float(values.mean()), float(1.96 * deviation / np.sqrt(len(values))), len(values))
 
     @property
     def known_interval(self) -> float | None:
-        """The interval, as JSON may have it: None for a single task."""
+        """The interval as a JSON value: None for a single task."""
         return None if math.isnan(self.interval) else self.interval
 
     def __str__(self) -> str:
         return f"{100 * self.mean:.2f}{self._plus_minus}"
 
     def signed(self) -> str:
-        """As a difference: with its sign."""
+        """Format a difference, with its sign."""
         return f"{100 * self.mean:+.2f}{self._plus_minus}"
 
     @property
@@ -81,7 +81,7 @@ class Estimate:
 
 
 def mean_of(tasks: int, kind: str = "task") -> str:
-    """What an estimate is, in words; one task has no interval."""
+    """Describe an estimate in words; one task has no interval."""
     return f"mean of {tasks} {kind}s ± 95 % interval over the sampling of tasks" if tasks > 1 else f"1 {kind}"
 
 
@@ -95,17 +95,17 @@ class Result:
     """The fingerprint of the image set that the tasks were drawn from."""
     per_task: Float[np.ndarray, " task"]
     confusion: Int[np.ndarray, "true given"]
-    """How many queries of each class (row) were taken for each class (column), over all tasks."""
+    """The number of queries of each class (row) that were assigned to each class (column), over all tasks."""
 
     @property
     def per_class(self) -> Float[np.ndarray, " class"]:
-        """The accuracy of each class's queries; nan for a class that no task had."""
+        """The accuracy on each class's queries; nan for a class that is in no task."""
         with np.errstate(invalid="ignore"):
             return self.confusion.diagonal() / self.confusion.sum(1)
 
     @property
     def estimate(self) -> Estimate:
-        """Mean and interval together."""
+        """The mean accuracy with its interval."""
         return Estimate.of(self.per_task)
 
     @property
@@ -119,15 +119,15 @@ class Result:
         return self.estimate.interval
 
     def row(self) -> dict[str, Any]:
-        """As a row of a JSON document; the interval of a single task is null."""
+        """Return a row for a JSON document; the interval of a single task is null."""
         estimate = self.estimate
         shape = {"method": self.method, "way": self.config.way, "shot": self.config.shot}
         return {**shape, "mean": estimate.mean, "interval": estimate.known_interval, "tasks": self.config.tasks}
 
     def gain_over(self, other: "Result") -> Estimate:
-        """The paired difference to another method on the tasks that both have seen.
+        """Return the paired difference from another method on the tasks that both were evaluated on.
 
-        Task i is the same however many there are, so where one method saw fewer, these count.
+        Task i does not depend on the number of tasks, so if one method was evaluated on fewer tasks, those are used.
         """
         shared = min(len(self.per_task), len(other.per_task))
         mine, its = (dataclasses.replace(result.config, tasks=shared) for result in (self, other))

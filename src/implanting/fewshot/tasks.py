@@ -1,7 +1,7 @@
-"""Few-shot tasks as index tensors, drawn once and shared by all the methods that are compared.
+"""Few-shot tasks as index tensors, drawn once and shared by all methods under comparison.
 
-Task i depends on (seed, i) only, whatever the number of tasks, processes or the version of a library: its random
-numbers are hashes of (seed, task, class, image), so any slice of the tasks can be drawn by itself.
+Task i depends only on (seed, i), not on the number of tasks or processes or on library versions: its random numbers are
+hashes of (seed, task, class, image), so any slice of the tasks can be drawn independently.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from implanting.errors import DataError
 from implanting.runtime import check_memory
 
 CHUNK = 500
-"""Tasks drawn at once; bounds the memory of the random keys."""
+"""Tasks drawn at a time, to bound the memory of the random keys."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Tasks:
     images: str
     """The fingerprint of the image set."""
     numbers: Int[Tensor, " task"]
-    """Which of the seed's tasks these are."""
+    """The indices of these tasks among the tasks of the seed."""
     classes: Int[Tensor, "task way"]
     support: Int[Tensor, "task way shot"]
     query: Int[Tensor, "task way query"]
@@ -38,7 +38,7 @@ class Tasks:
 
     @property
     def size(self) -> int:
-        """Images of one task, supports and queries."""
+        """Number of images per task, supports and queries."""
         return self.support.shape[1:].numel() + self.query.shape[1:].numel()
 
     def __getitem__(self, tasks: slice) -> "Tasks":
@@ -54,16 +54,16 @@ def mix(state: UInt64[np.ndarray, "..."]) -> UInt64[np.ndarray, "..."]:
 
 
 def draw_tasks(image_set: ImageSet, config: TaskConfig) -> Tasks:
-    """Tasks 0, 1, ... of a seed: `way` classes each, then disjoint supports and queries of each class."""
+    """Draw tasks 0, 1, ... of a seed: `way` classes each, then disjoint supports and queries of each class."""
     _check_enough(image_set, config)
     classes, images = _draw_images(image_set, config, config.shot + config.queries)
     return tasks_of(image_set, classes, images[..., : config.shot], images[..., config.shot :])
 
 
 def draw_queries(image_set: ImageSet, config: TaskConfig) -> Tasks:
-    """Tasks of classes that need no supports: the queries of the 1-shot tasks of the same seed.
+    """Draw tasks of classes that need no supports: the queries of the 1-shot tasks of the same seed.
 
-    So a class gives up the image that would be its support, unless it has no other to spare.
+    The image that would be a class's support is therefore not used, unless the class has no other image to spare.
     """
     _check_queries(image_set, config)
     classes, images = _draw_images(image_set, config, 1 + config.queries)
@@ -74,15 +74,15 @@ def draw_queries(image_set: ImageSet, config: TaskConfig) -> Tasks:
 
 
 def tasks_of(image_set: ImageSet, classes: Tensor, support: Tensor, query: Tensor) -> Tasks:
-    """All tasks of a seed up to some number."""
+    """Bundle the first tasks of a seed."""
     return Tasks(image_set.fingerprint, torch.arange(len(classes)), classes, support, query)
 
 
 def _draw_images(
     image_set: ImageSet, config: TaskConfig, images: int
 ) -> tuple[Int[Tensor, "task way"], Int[Tensor, "task way {images}"]]:
-    """The classes of each task and so many images of each; where a class has one less, the last is none of its own."""
-    needed = 2 * 8 * config.tasks * config.way * (1 + images)  # once in parts, once together
+    """Draw the classes of each task and `images` images per class; if a class is one short, the last is padding."""
+    needed = 2 * 8 * config.tasks * config.way * (1 + images)  # the chunks and their concatenation
     check_memory(needed, f"drawing {config.tasks} tasks of {config.way * images} images", "lower `tasks` or `queries`")
     indices_by_class = image_set.indices_by_class()
     sizes = np.array([len(indices) for indices in indices_by_class])
@@ -104,7 +104,7 @@ def _draw_chunk(
     images: int,
     seed: int,
 ) -> tuple[Int[np.ndarray, "task way"], Int[np.ndarray, "task way images"]]:
-    """The classes and images with the smallest hashes, task by task."""
+    """Choose the classes and images with the smallest hashes in each task."""
     task_key = mix(mix(np.uint64(seed) + np.zeros_like(task)) ^ task)
     class_key = mix(task_key[:, None] ^ np.arange(1, len(table) + 1, dtype=np.uint64))
     classes = class_key.argsort(axis=1, kind="stable")[:, :way]
@@ -115,7 +115,7 @@ def _draw_chunk(
 
 
 def _check_enough(image_set: ImageSet, config: TaskConfig) -> None:
-    """Every class must be able to serve in every task."""
+    """Check that every class has enough images for any task."""
     shot, queries = config.shot, config.queries
     _check_way(image_set, config.way)
     for name, found in counts(image_set):
@@ -127,7 +127,7 @@ def _check_enough(image_set: ImageSet, config: TaskConfig) -> None:
 
 
 def _check_queries(image_set: ImageSet, config: TaskConfig) -> None:
-    """The same for base classes, of which no supports are drawn."""
+    """Check the same for base classes, which need no supports."""
     _check_way(image_set, config.way)
     for name, found in counts(image_set):
         if found < config.queries:
@@ -143,13 +143,13 @@ def _check_way(image_set: ImageSet, way: int) -> None:
 
 
 def counts(image_set: ImageSet) -> list[tuple[str, int]]:
-    """The images of each class."""
+    """Return the name and the number of images of each class."""
     found = torch.bincount(image_set.labels, minlength=len(image_set.class_names)).tolist()
     return list(zip(image_set.class_names, found, strict=True))
 
 
 def arrays_of(image_set: ImageSet, cells: Sequence[tuple[Tasks, TaskConfig]]) -> dict[str, np.ndarray]:
-    """Tasks for other code: `support_5`, `query_5`, `classes_5` for 5 shots and so on, and the classes."""
+    """Return tasks as arrays for other code: `support_5`, `query_5`, `classes_5` and so on, and the class names."""
     arrays: dict[str, np.ndarray] = {"class_names": np.array(image_set.class_names), "labels": image_set.labels.numpy()}
     for tasks, config in cells:
         for name in ("support", "query", "classes"):

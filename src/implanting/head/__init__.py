@@ -1,6 +1,6 @@
 """The head: logistic regression on several readings of an image, trained on a task's supports.
 
-Vectors in, scores out. Which network the readings come from and how they become answers, other rooms know.
+This room turns vectors into scores. Other rooms know where the readings come from and how scores become answers.
 """
 
 from implanting.head.logistic_head import Fitted, Head, fit_head

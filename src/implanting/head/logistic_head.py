@@ -1,8 +1,8 @@
-"""Fitting the head: logistic regression on the supports, and what it says of supports that it has not seen.
+"""Fit the head: logistic regression on the supports, with cross-fitted scores of held-out supports.
 
-Features are centred on the classes of the task and scaled to unit mean square, so that one penalty serves tasks of any
-domain. The folds of cross-fitting are fitted together, from inner products alone: their cost does not depend on the
-number of dims.
+Features are centred on the classes of the task and scaled to unit mean square, so that one penalty suits tasks of any
+domain. The folds of cross-fitting are fitted together, from inner products alone, so their cost does not depend on the
+number of dimensions.
 """
 
 import math
@@ -14,64 +14,65 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from implanting.fewshot import NEVER, deal, fit_dual, logistic_regression, rank_in_class, sharpness
+from implanting.fewshot import NEVER, assign_folds, fit_dual, logistic_regression, rank_in_class, sharpness
 
 FOLDS = 5
-"""Parts into which the images of each class are dealt, each held out in turn."""
+"""Number of parts into which the images of each class are divided, each held out in turn."""
 
 FOLD_STEPS = 30
-"""Steps of a fold's fit; more change no answer (`docs/lab-log.md`)."""
+"""Steps of a fold's fit; more steps change no answer (`docs/lab-log.md`)."""
 
 MOST_TRIED, MOST_HELD = 300, 1000
-"""Images that folds are fitted to at most: while reading weights are compared, and with the weights chosen."""
+"""The largest number of images that folds are fitted to: while comparing reading weights, and with the chosen ones."""
 
 LEAST_SPREAD = 1e-5
-"""Mean square of centred features, against their length, below which all images count as the same one."""
+"""If the mean square of the centred features, relative to their length, is below this, all images count as equal."""
 
 GROWTH = 0.5
-"""The largest score over distance grows by this power of the number of supports: 0.3 to 0.7 from 1 to 20 images per
-class in three domains (`docs/lab-log.md`). A fold has fewer of them than the whole task."""
+"""The ratio of the largest score to the distance grows as this power of the number of supports (measured: 0.3 to 0.7,
+from 1 to 20 images per class in three domains, `docs/lab-log.md`). It corrects for folds having fewer supports than the
+whole task."""
 
 NEAREST = 1e-3
-"""Distance from the centre below which an image counts as no nearer."""
+"""Smaller distances from the centre are raised to this value."""
 
 Vectors = Float[Tensor, "image dim"]
 
 
 @dataclass(frozen=True)
 class Head:
-    """A score per class, linear in the joined readings of an image."""
+    """A linear classifier: one score per class from the joined readings of an image."""
 
     class_weights: Float[Tensor, "way dim"]
     bias: Float[Tensor, " way"]
     centre: Float[Tensor, " dim"]
     """The mean of the classes."""
     spread: Float[Tensor, " dim"]
-    """Of each dim in distances from the centre: its reading's weight over the length of a usual support, times the
-    score that is usual with so many classes."""
+    """Factor of each dimension in distances from the centre: the weight of its reading divided by the length of a
+    typical support, times the typical score for this number of classes."""
 
     def scores(self, vectors: Float[Tensor, "*image dim"]) -> Float[Tensor, "*image way"]:
-        """Logits before calibration; over classes their sum is zero."""
+        """Compute logits before calibration; they sum to zero over the classes."""
         return F.linear(vectors, self.class_weights, self.bias)
 
     def open_set_score(
         self, vectors: Float[Tensor, "*image dim"], scores: Float[Tensor, "*image way"]
     ) -> Float[Tensor, "*image"]:
-        """How little an image fits any class: minus the largest score over its distance from the centre."""
+        """Compute how poorly an image fits every class: minus the ratio of its largest score to its distance."""
         return open_set_score(scores, ((vectors - self.centre) * self.spread).norm(dim=-1))
 
 
 def open_set_score(scores: Float[Tensor, "*image way"], distances: Float[Tensor, "*image"]) -> Float[Tensor, "*image"]:
-    """Minus the largest score over the distance from the centre: what is far from all classes scores high by chance."""
+    """Minus the ratio of the largest score to the distance from the centre, as distant images score high by chance."""
     return -scores.amax(-1) / distances.clamp_min(NEAREST)
 
 
 def score_of_equals(way: int, penalty: float) -> float:
-    """The score of a support for its class where each class has one and all are equally far from each other.
+    """The score of a support for its own class if every class has one support and all are equally distant.
 
-    The scores of a head grow with the number of classes as this one does, from 1.3 with two to 2.9 with ten and 6.4
-    with a thousand, so open-set scores over it are alike in tasks of any number. At the optimum the penalty times the
-    score is what the class's probability p lacks: (1 - p) way / (way - 1).
+    The scores of a head grow with the number of classes as this one does: 1.3 for two classes, 2.9 for ten, 6.4 for a
+    thousand. Dividing by it makes open-set scores comparable across numbers of classes. With p the probability of the
+    class, at the optimum penalty * score = (1 - p) way / (way - 1).
     """
     low, high = 0.0, 1 / penalty * way / (way - 1)
     for _ in range(60):
@@ -84,22 +85,22 @@ def score_of_equals(way: int, penalty: float) -> float:
 
 @dataclass(frozen=True)
 class HeldOutScores:
-    """What heads say of supports that they were not fitted to; nan of those whose class has no other image."""
+    """Scores of supports by heads that were not fitted to them; nan for a support that is alone in its class."""
 
     scores: Float[Tensor, "image way"]
     distances: Float[Tensor, " image"]
-    """From the centre, in lengths of usual supports times their usual score."""
+    """Distances from the centre, scaled by `Head.spread`."""
     growth: float
-    """How many times as large the scores of a head are that is fitted to all supports."""
+    """The factor by which the scores of a head fitted to all supports are larger."""
 
     def open_set_scores(self) -> Float[Tensor, " image"]:
-        """How little each image would fit any class by a head that has as many supports as the whole one."""
+        """Estimate the open-set score each image would get from a head with as many supports as the final one."""
         return self.growth * open_set_score(self.scores, self.distances)
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """A head, and how it does on images that it has not seen."""
+    """A head, and its cross-fitted scores of held-out supports."""
 
     head: Head
     reading_weights: tuple[float, ...]
@@ -114,12 +115,12 @@ def fit_head(
     candidates: Sequence[Sequence[float]],
     penalty: float,
 ) -> Fitted:
-    """Fit a head, choosing among weights of the readings by what heads say of held-out supports.
+    """Fit a head, choosing the weights of the readings by the likelihood of held-out supports.
 
-    `supports` are joined readings of `dims` numbers each, averaged over views; `queries` are those of the image itself,
-    by which a held-out support is asked. The first candidate is the rule.
+    `supports` are joined readings, with `dims` numbers each, averaged over views. `queries` are the readings of the
+    unchanged images, used when a support is held out. The first candidate is the default.
     """
-    turn = deal(labels, FOLDS)
+    turn = assign_folds(labels, FOLDS)
     tried = _evenly(labels, MOST_TRIED)
     nothing = supports.new_full((len(labels), int(labels.max()) + 1), torch.nan)
     chosen, held_out = 0, HeldOutScores(nothing, nothing[:, 0], 1.0)
@@ -148,14 +149,14 @@ def _fit(
     length = (shares @ centred.square().sum(1)).clamp_min(_least(weights)).sqrt()
     classifier = logistic_regression((centred / length)[None], labels[None], penalty, intercept=False)
     class_weights = classifier.class_weights[0] * spread / length
-    class_weights = class_weights.contiguous()  # as a file has it: sums round by the order of numbers in memory
+    class_weights = class_weights.contiguous()  # as when loaded from a file: rounding depends on memory layout
     scale = score_of_equals(len(labels.bincount()), penalty) / length
     return Head(class_weights, -(class_weights @ centre), centre, scale * spread)
 
 
 @dataclass(frozen=True)
 class Products:
-    """Inner products of each reading, of which those of joined readings are sums."""
+    """Inner products per reading; the inner products of joined readings are weighted sums of these."""
 
     own: list[Float[Tensor, "support support"]]
     asked: list[Float[Tensor, "query support"]]
@@ -163,7 +164,7 @@ class Products:
 
     @classmethod
     def of(cls, supports: Float[Tensor, "support dim"], queries: Vectors, dims: Sequence[int]) -> "Products":
-        """Of supports with supports, of queries with supports, and of queries with themselves."""
+        """Compute the products of supports with supports, queries with supports, and each query with itself."""
         own, other = supports.split(list(dims), 1), queries.split(list(dims), 1)
         return cls(
             [part @ part.T for part in own],
@@ -172,7 +173,7 @@ class Products:
         )
 
     def joined(self, weights: Sequence[float]) -> tuple[Tensor, Tensor, Tensor]:
-        """Of the readings joined with these weights."""
+        """Return the inner products of the readings joined with these weights."""
         own, asked, squares = (
             torch.stack([weight**2 * part for weight, part in zip(weights, parts, strict=True)]).sum(0)
             for parts in (self.own, self.asked, self.squares)
@@ -188,7 +189,7 @@ def _cross_fit(
     weights: Sequence[float],
     penalty: float,
 ) -> HeldOutScores:
-    """What a head says of every image that was fitted without its fold, to some of the images."""
+    """Score every image with a head fitted without its fold, to at most some of the other images."""
     own, asked, squares = products.joined(weights)
     folds = int(turn.max()) + 1
     kept = turn[fitted] != torch.arange(folds)[:, None]
@@ -216,7 +217,7 @@ def _least(weights: Sequence[float]) -> float:
 
 
 def _shares(labels: Int[Tensor, " image"], kept: Bool[Tensor, "fold image"]) -> Float[Tensor, "fold image"]:
-    """The part of each image in the mean: classes count alike, however many images they have."""
+    """The weight of each image in the mean, such that all classes have equal weight."""
     members = F.one_hot(labels).float()
     counts = kept.float() @ members
     present = (counts > 0).sum(1, keepdim=True)
@@ -224,15 +225,15 @@ def _shares(labels: Int[Tensor, " image"], kept: Bool[Tensor, "fold image"]) -> 
 
 
 def _evenly(labels: Int[Tensor, " image"], most: int) -> Int[Tensor, " chosen"]:
-    """The first images of every class, as many of each as there is room for, and two in any case."""
+    """Choose the first images of every class, equally many, `most` in total but at least two per class."""
     ranks, room = rank_in_class(labels), max(2, most // (int(labels.max()) + 1))
     return torch.arange(len(labels)) if len(labels) <= most else torch.nonzero(ranks < room).flatten()
 
 
 def _better(scores: Sequence[Float[Tensor, "held way"]], labels: Int[Tensor, " held"]) -> int:
-    """The candidate of largest held-out likelihood, each at its best sharpness; the first one within doubt.
+    """Choose the candidate with the largest held-out likelihood, each at its best sharpness.
 
-    Another one than the first must be better by more than a standard error of the paired difference.
+    A candidate is preferred to the first only if it is better by more than one standard error of the paired difference.
     """
     likelihoods = []
     for asked in scores:

@@ -1,6 +1,6 @@
-"""Where an image looks like a class: scores per location, laid over the image, as pictures.
+"""Heat maps that show where an image resembles a class: scores per location, laid over the image, as pictures.
 
-It draws what it is given. Which classifier the scores come from, this room does not know.
+This room draws the scores it is given and does not know which classifier they come from.
 """
 
 from implanting.heatmap.explanation import Explanation

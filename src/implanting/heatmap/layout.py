@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 DPI = 160
 PICTURE = 2.4
-"""Longer side of a picture, inches."""
+"""Longer side of a picture, in inches."""
 NARROWEST = 1.5
-"""Room for the title of a narrow picture."""
+"""Smallest width of a title, in inches, for narrow pictures."""
 GAP, LINE, SCALE_WIDTH, SCALE_ROOM = 0.12, 0.17, 0.1, 0.75
 FONT_SIZE, SMALL = 9.0, 7.5
 LETTER = 0.078
-"""Width of a letter of that size."""
+"""Width of a letter of that size, in inches."""
 
 
 class Panel(NamedTuple):
-    """A picture and what stands above it: a name of any length, and a short remark."""
+    """A picture and the title above it: a name of any length, and a short remark."""
 
     picture: Pixels
     name: str
@@ -36,14 +36,14 @@ class Panel(NamedTuple):
 
 
 class Title(NamedTuple):
-    """Lines of text, and the fonts that have their letters."""
+    """Lines of text, and fonts that contain their letters."""
 
     text: str
     families: list[str]
 
 
 class Size(NamedTuple):
-    """Inches of a row of pictures and of its parts."""
+    """The size in inches of a row of pictures and of its parts."""
 
     cell: float
     row: float
@@ -52,7 +52,7 @@ class Size(NamedTuple):
 
 
 def row_size(panels: Sequence[Panel]) -> Size:
-    """What a row of pictures of one size takes, with their titles and the scale."""
+    """Compute the size of a row of equally large pictures with their titles and the scale."""
     height, width = (side / DPI for side in panels[0].picture.shape[:2])
     cell, row = max(width, NARROWEST), max(height, NARROWEST)
     lines = max(title(panel, cell).text.count("\n") + 1 for panel in panels)
@@ -60,7 +60,7 @@ def row_size(panels: Sequence[Panel]) -> Size:
 
 
 def row_figure(panels: Sequence[Panel], limits: Limits, scale_label: str) -> "Figure":
-    """Pictures of one size in a row, and the scale of their colours."""
+    """Draw equally large pictures in a row, with the scale of their colours."""
     from matplotlib.figure import Figure  # slow to import, and needed here only
 
     size = row_size(panels)
@@ -72,7 +72,7 @@ def row_figure(panels: Sequence[Panel], limits: Limits, scale_label: str) -> "Fi
 def draw_row(
     figure: "Figure", panels: Sequence[Panel], limits: Limits, scale_label: str, corner: tuple[float, float] = (0, 0)
 ) -> None:
-    """Draw the row with its lower left corner at a place of a figure."""
+    """Draw the row with its lower left corner at a given position in a figure."""
     size = row_size(panels)
     left, bottom = corner[0] + GAP, corner[1] + GAP
     for number, panel in enumerate(panels):
@@ -86,20 +86,20 @@ def draw_row(
 
 
 def title(panel: Panel, width: float) -> Title:
-    """The name in two lines at most, and the remark under it."""
+    """Set the name in at most two lines, with the remark below."""
     name, families = drawable(panel.name)
     lines = [wrap(name, int(width / LETTER)), panel.remark]
     return Title("\n".join(filter(None, lines)), families)
 
 
 def _place(figure: "Figure", left: float, bottom: float, width: float, height: float) -> "Axes":
-    """Axes at a place in inches from the lower left corner."""
+    """Add axes at a position in inches from the lower left corner."""
     across, up = figure.get_size_inches()
     return figure.add_axes((left / across, bottom / up, width / across, height / up))
 
 
 def show(axes: "Axes", picture: Pixels, heading: Title) -> None:
-    """A picture that fills its axes, and the text above it."""
+    """Show a picture that fills its axes, with the text above it."""
     axes.imshow(picture, aspect="auto")
     axes.set(xticks=[], yticks=[])
     axes.spines[:].set_visible(False)
@@ -114,7 +114,7 @@ def show(axes: "Axes", picture: Pixels, heading: Title) -> None:
         fontsize=FONT_SIZE,
         fontfamily=heading.families,
         linespacing=1.25,
-        parse_math=False,  # a name may hold dollar signs
+        parse_math=False,  # a name may contain dollar signs
     )
 
 
@@ -132,7 +132,7 @@ def _draw_scale(axes: "Axes", limits: Limits, label: str) -> None:
 
 
 def percent(probability: float) -> str:
-    """A probability without decimals that never says 0 or 100 where it is neither."""
+    """Format a probability without decimals; it shows 0 or 100 only if that is exact."""
     rounded = round(100 * probability)
     if rounded == 0 and probability > 0:
         return "< 1 %"
@@ -145,23 +145,23 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMATS = ("png", "jpg", "pdf", "svg", "webp")
-"""Endings of a file that a picture can be saved in."""
+"""Extensions of the formats in which a picture can be saved."""
 
 
 def save_figure(figure: "Figure", path: str | Path, dpi: int = DPI) -> None:
-    """Write a figure in the format of the path's ending; a file that is there stays until the new one is drawn."""
+    """Write a figure in the format of the path's extension; an existing file is replaced only once it is drawn."""
     picture_format(Path(path))
     write_figure(figure, Path(path), dpi)
 
 
 def picture_format(path: Path) -> str:
-    """The format that a path's ending stands for; commands ask before they compute anything."""
+    """Return the format of a path's extension; commands check this before they compute anything."""
     ending = path.suffix.lower().removeprefix(".").replace("jpeg", "jpg")
     if ending not in FORMATS:
-        raise ConfigError(f"{path} is no picture's name: end it in .png, or in .{', .'.join(FORMATS[1:])}")
+        raise ConfigError(f"{path} is not a name for a picture: end it in .png, or in .{', .'.join(FORMATS[1:])}")
     return ending
 
 
 def encoded(figure: "Figure", ending: str, dpi: int) -> bytes:
-    """The bytes of a figure's file."""
+    """Return the bytes of a figure's file."""
     return figure_bytes(figure, ending, dpi)

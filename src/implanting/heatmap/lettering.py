@@ -1,14 +1,15 @@
-"""Names as a picture can show them: any script that an installed font has, in a few short lines."""
+"""Prepare names for a picture: in any script for which a font is installed, in a few short lines."""
 
 import unicodedata
 from collections.abc import Iterable, Iterator
 from functools import cache
 
 FONT = "DejaVu Sans"
-"""Comes with matplotlib: Latin, Greek, Cyrillic, Arabic, Hebrew and more, but no Chinese, Japanese or Korean."""
+"""The font that comes with matplotlib: Latin, Greek, Cyrillic, Arabic, Hebrew and more, but not Chinese, Japanese or
+Korean."""
 
 MISSING = "\N{WHITE SQUARE}"
-"""Stands for a character that no installed font has, as in a browser."""
+"""Replaces a character that no installed font has, as in a browser."""
 
 ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 
@@ -22,7 +23,7 @@ def _characters(path: str) -> frozenset[int]:
 
 
 def _other_fonts() -> Iterator[tuple[str, str]]:
-    """Family and file of the installed fonts; matplotlib's own others are of mathematical signs only."""
+    """Yield family and file of the installed fonts, without matplotlib's own, which only add mathematical symbols."""
     from matplotlib import get_data_path
     from matplotlib.font_manager import fontManager
 
@@ -31,7 +32,7 @@ def _other_fonts() -> Iterator[tuple[str, str]]:
 
 
 def fonts_for(text: str) -> list[str]:
-    """The font families that draw a text between them: the usual one, and others only where it lacks a character."""
+    """Choose font families that together can draw a text: the usual one, and others only if it lacks a character."""
     from matplotlib.font_manager import findfont
 
     families = [FONT]
@@ -46,7 +47,7 @@ def fonts_for(text: str) -> list[str]:
 
 
 def drawable(text: str) -> tuple[str, list[str]]:
-    """A text on one line with squares for what no font has, and the fonts to draw it with."""
+    """Return the text on one line, with squares for characters that no font has, and the fonts to draw it with."""
     from matplotlib.font_manager import findfont
 
     text = " ".join("".join(" " if unicodedata.category(one) == "Cc" else one for one in text).split())
@@ -56,18 +57,18 @@ def drawable(text: str) -> tuple[str, list[str]]:
 
 
 def _stand_in(character: str) -> str:
-    """Joiners and marks of direction, which have no shape of their own, are left out."""
+    """Replace a missing character; joiners and direction marks, which are invisible, are dropped."""
     return "" if unicodedata.category(character) == "Cf" else MISSING
 
 
 def columns(text: str) -> int:
-    """The room a text takes, in letters: East Asian characters take two, accents and the like none."""
+    """Return the width of a text in columns: East Asian characters take two, combining characters none."""
     wide = (one == MISSING or unicodedata.east_asian_width(one) in "WF" for one in text)
     return sum(0 if unicodedata.combining(one) else 1 + is_wide for one, is_wide in zip(text, wide, strict=True))
 
 
 def shorten(text: str, room: int) -> str:
-    """The text, or its beginning and an ellipsis, in `room` columns."""
+    """Shorten the text to `room` columns, with an ellipsis if it does not fit."""
     if columns(text) <= room:
         return text
     while text and columns(text) > room - 1:
@@ -76,7 +77,7 @@ def shorten(text: str, room: int) -> str:
 
 
 def wrap(text: str, room: int, lines: int = 2) -> str:
-    """The text in at most so many lines of `room` columns, broken at blanks and underscores where there are any."""
+    """Wrap the text to at most `lines` lines of `room` columns, preferably at spaces and underscores."""
     done: list[str] = []
     while text and len(done) < lines - 1 and columns(text) > room:
         cut = _break(text, room)
@@ -86,7 +87,7 @@ def wrap(text: str, room: int, lines: int = 2) -> str:
 
 
 def _break(text: str, room: int) -> int:
-    """How many characters the first line takes."""
+    """Return the number of characters of the first line."""
     fitting = [end for end in range(1, len(text) + 1) if columns(text[:end]) <= room]
     return max(_after_blanks(text, fitting), default=max(fitting, default=1))
 

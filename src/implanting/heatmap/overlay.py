@@ -1,6 +1,6 @@
-"""A score map laid over its image, as pixels: the image in grey, the scores in colour, red = high.
+"""Lay a score map over its image: the image in grey, the scores in colour, red = high.
 
-Drawn as the paper's Figure 3 is: the grey image at opacity 0.7 on white, the colours on it at opacity 0.45.
+The style is that of the paper's Figure 3: the grey image at opacity 0.7 on white, the colours over it at opacity 0.45.
 """
 
 from typing import NamedTuple
@@ -10,10 +10,10 @@ from jaxtyping import Float, UInt8
 from PIL import Image
 
 GREY_OPACITY = 0.7
-"""Of the image on white."""
+"""Opacity of the image on white."""
 
 COLOUR_OPACITY = 0.45
-"""Of the colours on the image."""
+"""Opacity of the colours on the image."""
 
 COLOURS = "jet"
 """The colour map, by matplotlib's name; smoother ones (turbo) end in dark shades that turn muddy on grey."""
@@ -23,14 +23,14 @@ ScoreMap = Float[np.ndarray, "rows columns"]
 
 
 class Limits(NamedTuple):
-    """The scores that the ends of the colour scale stand for."""
+    """The scores at the ends of the colour scale."""
 
     low: float
     high: float
 
     @classmethod
     def of(cls, scores: Float[np.ndarray, "..."]) -> "Limits":
-        """One scale for all these scores, so that their colours can be compared."""
+        """Make one scale for all these scores, so that their colours can be compared."""
         low, high = float(scores.min()), float(scores.max())
         return cls(low, high) if high > low else cls(low - 0.5, high + 0.5)  # equal scores: the middle of the scale
 
@@ -49,19 +49,19 @@ class Box(NamedTuple):
         return self.right - self.left, self.bottom - self.top
 
     def scaled(self, factor: float) -> "Box":
-        """The same part of the image at another scale."""
+        """Return the same part of the image at another scale."""
         return Box(*(round(factor * edge) for edge in self))
 
 
 def centre_square(height: int, width: int) -> Box:
-    """What a network sees of an image whose shorter side is scaled and whose centre is cropped."""
+    """Return the centre square, the part of an image that a network sees after scaling and cropping."""
     side = min(height, width)
     left, top = (width - side) // 2, (height - side) // 2
     return Box(left, top, left + side, top + side)
 
 
 def fit(image: Pixels, side: int) -> UInt8[np.ndarray, "new_height new_width 3"]:
-    """The image enlarged or shrunk until its longer side has `side` pixels."""
+    """Scale the image so that its longer side has `side` pixels."""
     height, width = image.shape[:2]
     factor = side / max(height, width)
     size = max(1, round(factor * width)), max(1, round(factor * height))
@@ -69,19 +69,19 @@ def fit(image: Pixels, side: int) -> UInt8[np.ndarray, "new_height new_width 3"]
 
 
 def upsample(scores: ScoreMap, size: tuple[int, int]) -> Float[np.ndarray, "height width"]:
-    """Bilinear between the centres of the locations, to (width, height) pixels."""
+    """Interpolate bilinearly between the centres of the locations, to (width, height) pixels."""
     return np.asarray(Image.fromarray(scores.astype(np.float32)).resize(size, Image.Resampling.BILINEAR))
 
 
 def _colour(scores: Float[np.ndarray, "height width"], limits: Limits) -> Float[np.ndarray, "height width 3"]:
-    """The colour of each score, 0 to 255."""
+    """Return the colour of each score, 0 to 255."""
     from matplotlib import colormaps  # slow to import, and needed here only
 
     return 255 * colormaps[COLOURS]((scores - limits.low) / (limits.high - limits.low))[..., :3]
 
 
 def overlay(image: Pixels, scores: ScoreMap, limits: Limits, box: Box | None = None) -> Pixels:
-    """The scores over the part of the image that they cover (default: all of it); the rest stays grey."""
+    """Lay the scores over the part of the image that they cover (default: all of it); the rest stays grey."""
     height, width = image.shape[:2]
     box = box or Box(0, 0, width, height)
     grey = np.asarray(Image.fromarray(image).convert("L"), dtype=np.float32)[..., None].repeat(3, axis=2)
@@ -92,6 +92,6 @@ def overlay(image: Pixels, scores: ScoreMap, limits: Limits, box: Box | None = N
 
 
 def scale_colours(steps: int) -> UInt8[np.ndarray, "{steps} 3"]:
-    """The colours from low to high, as they look on a grey image."""
+    """Return the colours from low to high, as they look on a grey image."""
     scores = np.linspace(0, 1, steps, dtype=np.float32)[None]
     return overlay(np.full((1, steps, 3), 128, np.uint8), scores, Limits(0, 1))[0]

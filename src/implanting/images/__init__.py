@@ -1,6 +1,6 @@
-"""Path, bytes, PIL image or array -> upright RGB uint8 pixels; resizing, normalisation; folders of images.
+"""Decode images (path, bytes, PIL image or array) to upright RGB uint8 pixels; resize, normalise, find them in folders.
 
-Labels are names of folders here. What a data set or a class number is, this room does not know.
+In this room, labels are names of folders. It knows nothing about data sets or class numbers.
 """
 
 from implanting.images.decoding import ImageSource, decode, list_sources, stored_size

@@ -1,15 +1,15 @@
-"""Images in any form people have them -> upright RGB PIL images.
+"""Decode images from any source to upright RGB PIL images.
 
-The choices made: the number of pixels is checked before they are decoded; of an animation the first frame counts; the
-camera's orientation (EXIF) is applied; a JPEG far larger than needed is decoded at a fraction of its size, which
-Pillow calls draft mode. Transparency lies on white. Grey of 16 and 32 bits is scaled to 8 bits, not clipped: files do
-not say which number is white, and cameras put 10, 12 or 14 bits into 16, so it is the largest number of the fewest such
-bits that no pixel exceeds (of 16 bits, a `DataWarning` says so). Floating-point grey is scaled by the first of 1, 255
-and 65535 that no pixel exceeds. Where there is none, the darkest pixel is black and the brightest white. HEIC is read
-where `pillow-heif` is installed, which is the extra `[heic]`.
+The choices made: the number of pixels is checked before decoding. We use the first frame of an animation. The camera's
+orientation (EXIF) is applied. A JPEG far larger than needed is decoded at a fraction of its size, which Pillow calls
+draft mode. Transparent pixels are blended with white. Grey of 16 and 32 bits is scaled to 8 bits, not clipped. Files do
+not say which value is white, and cameras store 10, 12 or 14 bits in 16, so white is the largest value of the smallest
+such number of bits that no pixel exceeds (for 16-bit files, a `DataWarning` reports it). Floating-point grey is scaled
+by the first of 1, 255 and 65535 that no pixel exceeds. If there is none, the darkest pixel becomes black and the
+brightest white. HEIC is read if `pillow-heif` is installed (the extra `[heic]`).
 
-Files come from anywhere. Only formats that Pillow decodes by itself are opened: for others, such as PostScript, it
-would start another program. Large images are decoded one at a time, and only where there is memory for them.
+Files are not trusted. We open only formats that Pillow decodes by itself; for others, such as PostScript, it would
+start another program. Large images are decoded one at a time, and only if there is enough memory.
 """
 
 import io
@@ -32,45 +32,45 @@ from implanting.errors import DataWarning, ImageError
 from implanting.runtime import free_memory, open_file
 
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP", "AVIF")
-"""The formats that are read, by Pillow's names, the commonest first; none of them needs another program."""
+"""Pillow's names of the formats we read, the most common first; none of them needs another program."""
 
 STEREO = "MPO"
-"""The name that Pillow gives to a JPEG of several pictures."""
+"""Pillow's name for a JPEG that contains several pictures."""
 
 HEIF = "HEIF"
-"""The name that pillow-heif gives to photos of telephones."""
+"""pillow-heif's name for the format of phone photos."""
 
 HEIF_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
-"""What stands after `ftyp` at the beginning of such a file."""
+"""The brands that follow `ftyp` at the beginning of such a file."""
 
 CAMERA_ONLY = frozenset({".heic", ".heif"})
-"""Photos of telephones that Pillow alone does not read: an error is better than passing over them."""
+"""Extensions of phone photos that Pillow alone cannot read; an error is better than silently skipping them."""
 
 IMAGE_EXTENSIONS = CAMERA_ONLY | {
     ".apng", ".avif", ".bmp", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".mpo", ".pbm", ".pgm", ".png", ".pnm", ".ppm",
     ".tif", ".tiff", ".webp",
 }  # fmt: skip
-"""Lower-case endings of the files that count as images."""
+"""Lower-case extensions of files that count as images."""
 
 PIXEL_LIMIT = 178_956_970
-"""Most pixels an image may have; twice Pillow's MAX_IMAGE_PIXELS, the point at which Pillow itself refuses."""
+"""The largest number of pixels of an image: twice Pillow's MAX_IMAGE_PIXELS, where Pillow itself raises an error."""
 
 DRAFT_MARGIN = 2
-"""A JPEG is decoded at no less than this many times the size asked for, so that resizing still smooths."""
+"""A JPEG is decoded at this many times the requested size or more, so that resizing still antialiases."""
 
 UPRIGHT, LYING = 1, (5, 6, 7, 8)
-"""EXIF orientations: nothing to do; height and width change places."""
+"""EXIF orientations: the upright one, and those that swap height and width."""
 
 Encoded = str | os.PathLike[str] | bytes | bytearray | memoryview
-"""A file, or what is in one."""
+"""A file, or the bytes of one."""
 
 ImageSource = Encoded | Image.Image | np.ndarray
 
 LARGE = 40_000_000
-"""Pixels from which an image is decoded only when no other large one is, and only where there is memory for it."""
+"""Images of this many pixels or more are decoded one at a time, and only if there is enough memory."""
 
 BYTES_PER_PIXEL = 20
-"""Memory that decoding takes at most: four bytes in Pillow, in up to five copies where there is transparency."""
+"""The largest memory use of decoding: four bytes per pixel in Pillow, in up to five copies with transparency."""
 
 ONE_LARGE_IMAGE = threading.Lock()
 
@@ -79,19 +79,19 @@ BOMBS = (Image.DecompressionBombError, Image.DecompressionBombWarning)
 EIGHT_BITS, SIXTEEN_BITS = 255, 65535
 
 WHITES = (EIGHT_BITS, 1023, 4095, 16383, SIXTEEN_BITS)
-"""What may stand for white in grey of 16 bits or more: the largest numbers of 8, 10, 12, 14 and 16 bits."""
+"""Possible values of white in grey images of 16 bits or more: the largest numbers of 8, 10, 12, 14 and 16 bits."""
 
 PREMULTIPLIED = {"La": "LA", "RGBa": "RGBA"}
-"""Modes whose colours are multiplied by their alpha, and what Pillow converts them to."""
+"""Modes with premultiplied alpha, and the modes to which Pillow converts them."""
 
 CHANNELS = (1, 2, 3, 4)
-"""Of arrays: grey, grey and alpha, colour, colour and alpha."""
+"""Modes by the number of channels of an array: grey, grey and alpha, colour, colour and alpha."""
 
 
 def decode(source: ImageSource, size: int | None = None) -> Image.Image:
-    """The source as an upright RGB image.
+    """Decode the source to an upright RGB image.
 
-    With `size`, a large JPEG may come back smaller than stored, but with both sides at least twice `size`.
+    With `size`, a large JPEG may be decoded smaller than stored, but with both sides at least twice `size`.
     """
     name = name_of(source)
     if isinstance(source, np.ndarray):
@@ -131,18 +131,18 @@ def _room_for(image: Image.Image, name: str) -> Iterator[None]:
 def _faults_named(name: str) -> Iterator[None]:
     try:
         yield
-    except ImageError:  # a ValueError that is named already
+    except ImageError:  # a ValueError that names the image already
         raise
     except BOMBS as fault:
         raise _too_large(name, _pixels_in(fault)) from None
     except MemoryError:
         raise ImageError(f"{name} needs more memory to decode than there is: scale it down") from None
-    except Exception as fault:  # whatever a damaged file leads Pillow's many parsers to
+    except Exception as fault:  # damaged files make Pillow's many parsers raise anything
         raise ImageError(f"{name} is damaged or truncated ({_reason(fault)}): replace or remove it") from fault
 
 
 def stored_size(source: ImageSource) -> tuple[int, int]:
-    """Height and width of the upright image, of a file from its header alone."""
+    """Return height and width of the upright image; of a file, only the header is read."""
     name = name_of(source)
     if isinstance(source, np.ndarray):
         return source.shape[0], source.shape[1]
@@ -154,18 +154,18 @@ def stored_size(source: ImageSource) -> tuple[int, int]:
 
 def _upright_size(image: Image.Image) -> tuple[int, int]:
     width, height = image.size
-    turned = image.format != "TIFF" and _orientation(image) in LYING  # of a TIFF, Pillow gives the upright size
+    turned = image.format != "TIFF" and _orientation(image) in LYING  # Pillow gives the upright size of a TIFF
     return (width, height) if turned else (height, width)
 
 
 def _orientation(image: Image.Image) -> int:
-    """As the camera noted it; a note that is none of the eight orientations says nothing."""
+    """The camera's orientation; a value that is not one of the eight orientations is ignored."""
     noted = image.getexif().get(ExifTags.Base.Orientation, UPRIGHT)
     return int(noted) if noted in range(UPRIGHT, LYING[-1] + 1) else UPRIGHT
 
 
 def name_of(source: object) -> str:
-    """What messages call a source; raises for what cannot be an image."""
+    """Name a source for messages; raise an error for anything that cannot be an image."""
     if isinstance(source, str | os.PathLike):
         return f"image {os.fspath(source)}"
     if isinstance(source, bytes | bytearray | memoryview):
@@ -192,7 +192,7 @@ def _stream(source: Encoded, name: str) -> Iterator[io.BufferedIOBase]:
         stream = open_file(source) if isinstance(source, str | os.PathLike) else io.BytesIO(source)
     except FileNotFoundError:
         raise ImageError(f"{name} does not exist: check the path") from None
-    except (OSError, ValueError) as fault:  # a ValueError for a name that holds NUL
+    except (OSError, ValueError) as fault:  # a name with a NUL raises ValueError
         raise ImageError(f"{name} cannot be opened ({_reason(fault)}): replace or remove it") from fault
     with stream:
         yield stream
@@ -218,7 +218,7 @@ def _formats(stream: io.BufferedIOBase) -> tuple[str, ...]:
 @cache
 def _reads_heif() -> bool:
     try:
-        import pillow_heif  # here, as it is slow to load and most people have none of these photos
+        import pillow_heif  # slow to load, and most users have no such photos
     except ImportError:
         return False
     pillow_heif.register_heif_opener()
@@ -226,19 +226,19 @@ def _reads_heif() -> bool:
 
 
 def _of_known_format(image: Image.Image, name: str) -> Image.Image:
-    """An image of the caller's; one that was opened and is not decoded yet might still start another program."""
+    """Check the format of a caller's image: one that is opened but not yet decoded might start another program."""
     if isinstance(image, ImageFile.ImageFile) and image.format not in (*FORMATS, STEREO, HEIF):
         raise ImageError(f"{name} is of the format {image.format}, which is not read: convert it to PNG or JPEG")
     return image
 
 
 def _reason(fault: Exception) -> str:
-    """Without the path, which the message has already."""
+    """Describe a fault without the path, which the message already contains."""
     return fault.strerror if isinstance(fault, OSError) and fault.strerror else str(fault)
 
 
 def _unknown(source: Encoded) -> str:
-    """What is known of a file that is not an image, and what to do with it."""
+    """Describe a file that is not an image, and what to do with it."""
     path = Path(source) if isinstance(source, str | os.PathLike) else None
     if path and path.suffix.lower() in CAMERA_ONLY:
         remedy = "save it as JPEG" if _reads_heif() else "pip install 'implanting[heic]', or save it as JPEG"
@@ -253,7 +253,7 @@ def _too_large(name: str, found: str) -> ImageError:
 
 
 def _pixels_in(bomb: Exception) -> str:
-    """The number that Pillow's message tells."""
+    """Extract the number of pixels from Pillow's message."""
     number = re.search(r"\d+", str(bomb))
     return f"{int(number[0]):,}" if number else "too many"
 
@@ -264,7 +264,7 @@ def _check_pixels(image: Image.Image, name: str) -> None:
 
 
 def _to_rgb(image: Image.Image, name: str) -> Image.Image:
-    """The image in mode RGB; `name` is for messages."""
+    """Convert the image to mode RGB; `name` is for messages."""
     if image.mode == "RGB" and "transparency" not in image.info:
         return image
     if image.mode == "F" or image.mode.startswith("I"):
@@ -276,7 +276,7 @@ def _to_rgb(image: Image.Image, name: str) -> Image.Image:
 
 
 def _image_of_array(array: np.ndarray) -> Image.Image:
-    """The image that an array holds, in the mode that fits its channels."""
+    """Convert an array to an image, in the mode that fits its channels."""
     flat = array.ndim == 3 and array.shape[2] == 1
     if array.dtype == np.uint8 and array.size and (array.ndim == 2 or (array.ndim == 3 and array.shape[2] in CHANNELS)):
         return Image.fromarray(array[:, :, 0] if flat else array)
@@ -302,10 +302,10 @@ def _eight_bits(grey: np.ndarray, mode: str, name: str) -> UInt8[np.ndarray, "he
 
 
 def _range(grey: np.ndarray, mode: str, name: str) -> tuple[float, float]:
-    """The numbers that stand for black and white."""
+    """Return the pixel values of black and white."""
     darkest, brightest = float(grey.min()), float(grey.max())
     if not np.isfinite(darkest + brightest):
-        raise ImageError(f"{name} has pixels that are no finite numbers: replace them, or save it with 8 or 16 bits")
+        raise ImageError(f"{name} has pixels that are not finite numbers: replace them, or save it with 8 or 16 bits")
     if darkest >= 0:
         whites = (1, EIGHT_BITS, SIXTEEN_BITS) if mode == "F" else WHITES
         if white := next((white for white in whites if brightest <= white), None):
@@ -314,16 +314,16 @@ def _range(grey: np.ndarray, mode: str, name: str) -> tuple[float, float]:
 
 
 def list_sources(images: Any) -> list[ImageSource]:
-    """The images of a list of paths, PIL images, bytes and arrays, or of one array [image, height, width (, channel)].
+    """List the images in a sequence of paths, PIL images, bytes and arrays, or in one array of images.
 
-    One image alone is refused: a path is a sequence of letters, and a colour image looks like a batch of grey ones.
+    A single image is an error: a path is a sequence of letters too, and a colour image looks like a batch of grey ones.
     """
     if isinstance(images, Tensor):
         images = images.cpu().numpy()
     if isinstance(images, np.ndarray):
         return _sources_of_array(images)
     if isinstance(images, str | os.PathLike | bytes | bytearray | memoryview | Image.Image):
-        raise ImageError(f"{name_of(images)} stands alone where several images are taken: put it in a list")
+        raise ImageError(f"{name_of(images)} is a single image where a list is expected: put it in a list")
     if not isinstance(images, Iterable):
         raise ImageError(
             f"images are given as {type(images).__name__}; needed is a list of paths, PIL images, bytes or arrays, "

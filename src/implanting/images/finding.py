@@ -1,4 +1,4 @@
-"""Files, folders, patterns and standard input, as a command line gets them -> image files."""
+"""Find image files from the arguments of a command: files, folders, patterns and standard input."""
 
 import fnmatch
 import glob
@@ -15,16 +15,16 @@ from implanting.images.folders import Identity, files_in, identity, is_image
 STANDARD_INPUT = "-"
 
 ANY_DEPTH = "**"
-"""The part of a pattern that stands for any number of folders."""
+"""The part of a pattern that matches any number of folders."""
 
 
 def find_images(inputs: Sequence[str | Path], skip_bad: bool = False) -> list[Path]:
-    """The image files that the inputs name, each once, in the order of the inputs.
+    """Find the image files that the inputs name, each once, in the order of the inputs.
 
-    A file is taken whatever its name ends in; of folders (sorted, with all folders inside) and patterns such as
-    `photos/**/*.jpg` only what has an image's extension; `-` reads paths from standard input, one per line or, if any
-    is there, separated by NUL. A file that is missing is an error or, with `skip_bad`, left to be reported as such
-    when it is decoded.
+    A file is accepted whatever its extension. Folders (searched recursively, in sorted order) and patterns such as
+    `photos/**/*.jpg` yield only files with an image's extension. `-` reads paths from standard input, separated by NUL
+    if it contains any, otherwise one per line. A missing file is an error or, with `skip_bad`, reported when it is
+    decoded.
     """
     paths = list(dict.fromkeys(path for name in inputs for path in _expand(name, skip_bad)))
     if not paths:
@@ -60,7 +60,7 @@ def _expand_pattern(pattern: str) -> Iterator[Path]:
 
 
 def _matches(folder: Path, parts: Sequence[str]) -> Iterator[Path]:
-    """The paths that a pattern matches, as Python's `glob` does, which never ends where links lead in a circle."""
+    """Match a pattern like Python's `glob`, but terminate when links form a cycle."""
     if not parts:
         yield folder
         return
@@ -79,7 +79,7 @@ def _matches(folder: Path, parts: Sequence[str]) -> Iterator[Path]:
 
 
 def _folders_in(folder: Path, seen: set[Identity]) -> Iterator[Path]:
-    """A folder and all folders in it, each once, without hidden ones."""
+    """Yield a folder and all folders in it, each once, except hidden ones."""
     if not folder.is_dir() or identity(folder) in seen:
         return
     seen.add(identity(folder))
@@ -110,7 +110,7 @@ def _extensions() -> str:
 
 
 def other_files(inputs: Sequence[str | Path]) -> Counter[str]:
-    """How many files of the folders among the inputs are no images, by their extension, the commonest first."""
+    """Count the files in the input folders that are not images, by extension, the most common first."""
     folders = [Path(name) for name in inputs if str(name) != STANDARD_INPUT and Path(name).is_dir()]
     others = Counter(file.suffix.lower() for folder in folders for file in files_in(folder) if not is_image(file))
     return Counter(dict(others.most_common()))

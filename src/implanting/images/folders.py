@@ -1,12 +1,12 @@
-"""Folders of images with one sub-folder per class, looked over for what spoils a classifier.
+"""Folders of images with one sub-folder per class, inspected for problems that would harm a classifier.
 
-The choices made: folders inside a class folder belong to the class, and so does what a link leads to, once, however
-many links lead there; hidden files and folders (and macOS's `__MACOSX`) are passed over; files without an image's
-extension are skipped and counted.
+The choices made: folders inside a class folder belong to the class, and so do the targets of links, each counted once.
+Hidden files and folders (and macOS's `__MACOSX`) are ignored. Files without an image's extension are skipped and
+counted.
 
-Copies of one image in two classes are found by the bytes of the files, not by their pixels: that is how they come
-about (a file copied or linked into two folders), and only files of equal length need to be read at all, where
-comparing pixels would decode everything twice.
+Copies of one image in two classes are found by comparing the bytes of files, not pixels. Such copies usually arise from
+copying or linking a file into two folders; only files of equal length need to be read, whereas comparing pixels would
+decode every image twice.
 """
 
 import hashlib
@@ -22,20 +22,20 @@ from implanting.images.many import Failure, decode_batches
 from implanting.runtime import Progress, silent
 
 PASSED_OVER = "__MACOSX"
-"""What macOS adds to archives: a shadow of every file."""
+"""The folder that macOS adds to archives, with metadata of every file."""
 
 NAMED = 5
-"""Files named in a remark; more are counted."""
+"""The largest number of files that a remark names; the rest are counted."""
 
 Identity = tuple[int, int]
-"""Of a folder: its device and its number there."""
+"""Device and inode number of a folder."""
 
 CHECK_SIZE, CHECK_BATCH = 8, 64
-"""Images are decoded to this size, so many at once, only to see whether they decode."""
+"""Size and batch size of the trial decoding, which only checks that images decode."""
 
 
 def list_class_folders(folder: str | Path) -> tuple[dict[str, list[Path]], int]:
-    """The images of each class, sorted, and how many other files were skipped."""
+    """List the images of each class, sorted, and count the other files, which are skipped."""
     folder = Path(folder)
     if not folder.is_dir():
         raise DataError(
@@ -59,22 +59,22 @@ def list_class_folders(folder: str | Path) -> tuple[dict[str, list[Path]], int]:
 
 
 def is_image(path: Path) -> bool:
-    """By its name."""
+    """Whether a file's name has an image's extension."""
     return path.suffix.lower() in IMAGE_EXTENSIONS
 
 
 def holds_images(folder: Path) -> bool:
-    """At any depth."""
+    """Whether a folder contains images, at any depth."""
     return any(is_image(file) for file in files_in(folder))
 
 
 def subfolders(folder: Path) -> list[Path]:
-    """Sorted, without hidden ones."""
+    """List the folders in a folder, sorted, except hidden ones."""
     return [entry for entry in _entries(folder) if entry.is_dir()]
 
 
 def files_in(folder: Path, seen: set[Identity] | None = None) -> Iterator[Path]:
-    """Sorted, at any depth, without hidden ones; a folder that was `seen`, by whatever link, is not entered again."""
+    """Yield the files in a folder recursively, sorted, except hidden ones; folders in `seen` are not entered again."""
     seen = set() if seen is None else seen
     seen.add(identity(folder))
     for entry in _entries(folder):
@@ -85,17 +85,17 @@ def files_in(folder: Path, seen: set[Identity] | None = None) -> Iterator[Path]:
 
 
 def identity(folder: Path) -> Identity:
-    """The same for all paths that lead to a folder."""
+    """Identify a folder, whatever path leads to it."""
     found = folder.stat()
     return found.st_dev, found.st_ino
 
 
 def _refuse_dots(folder: Path) -> None:
-    """Raise for a folder such as `...`, which looks like a class and would be passed over as hidden."""
+    """Raise an error for a folder such as `...`, which looks like a class but would be ignored as hidden."""
     for entry in folder.iterdir():
         if not entry.name.strip(".") and entry.is_dir():
             raise DataError(
-                f"class folder {entry} has a name of dots alone, and what begins with a dot is passed over as hidden: "
+                f"class folder {entry} has a name of dots only, and names that begin with a dot are ignored as hidden: "
                 "give it a name with letters"
             )
 
@@ -106,19 +106,19 @@ def _entries(folder: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class LabelledImages:
-    """The images of a folder, the class of each, and what was noticed."""
+    """The images of a folder, the class of each, and the problems found."""
 
     paths: list[Path]
     labels: list[str]
     skipped: int
     """Files in the class folders that are not images, by their extension."""
     bad: list[Failure]
-    """Images that do not decode and were left out."""
+    """Images that failed to decode and were left out."""
     copies: list[tuple[Path, ...]]
-    """Files of equal content that stand in two classes or more."""
+    """Groups of files with equal content in two or more classes."""
 
     def remarks(self) -> list[str]:
-        """What was noticed, a line each."""
+        """The problems found, one per line."""
         remarks = []
         if self.skipped:
             remarks.append(f"skipped {_count(self.skipped, 'file')} without an image's extension")
@@ -126,14 +126,14 @@ class LabelledImages:
             remarks.append(f"left out {_some([failure.reason for failure in self.bad])}")
         if self.copies:
             pairs = [" = ".join(map(str, group)) for group in self.copies]
-            remarks.append(f"the same image stands in two classes, which no classifier can learn: {_some(pairs)}")
+            remarks.append(f"the same image is in two classes, which no classifier can learn: {_some(pairs)}")
         return remarks
 
 
 def inspect_folder(path: str | Path, *, skip_bad: bool = False, progress: Progress = silent) -> LabelledImages:
-    """The images of a folder with one sub-folder per class, and all that was noticed.
+    """List the images of a folder with one sub-folder per class, and inspect them for problems.
 
-    With `skip_bad`, all images are decoded to see whether they do. Without, a bad one raises when it is used.
+    With `skip_bad`, all images are decoded once to find bad ones. Without it, a bad image raises an error when used.
     """
     classes, skipped = list_class_folders(path)
     bad = undecodable([file for files in classes.values() for file in files], progress) if skip_bad else []
@@ -150,10 +150,10 @@ def inspect_folder(path: str | Path, *, skip_bad: bool = False, progress: Progre
 
 
 def read_folder(path: str | Path, *, skip_bad: bool = False) -> tuple[list[Path], list[str]]:
-    """The images of a folder with one sub-folder per class, and the class of each.
+    """List the images of a folder with one sub-folder per class, and the class of each.
 
-    Files that are not images, by their extension, are skipped; with `skip_bad`, so are images that do not decode. A
-    `DataWarning` tells of both, and of copies of one image in two classes; `inspect_folder` gives them as lists.
+    Files without an image's extension are skipped; with `skip_bad`, so are images that fail to decode. A `DataWarning`
+    reports both, and copies of one image in two classes; `inspect_folder` returns them as lists.
     """
     found = inspect_folder(path, skip_bad=skip_bad)
     for remark in found.remarks():
@@ -162,7 +162,7 @@ def read_folder(path: str | Path, *, skip_bad: bool = False) -> tuple[list[Path]
 
 
 def undecodable(sources: Sequence[ImageSource], progress: Progress = silent) -> list[Failure]:
-    """The images that do not decode, and why."""
+    """List the images that fail to decode, with the reasons."""
     batches = decode_batches(
         sources, CHECK_SIZE, CHECK_BATCH, skip_bad=True, progress=progress, doing="checking images"
     )
@@ -170,7 +170,7 @@ def undecodable(sources: Sequence[ImageSource], progress: Progress = silent) -> 
 
 
 def _copies_between(classes: Mapping[str, Sequence[Path]]) -> list[tuple[Path, ...]]:
-    """Groups of files with the same bytes that stand in two classes or more."""
+    """Find groups of files with the same bytes in two or more classes."""
     homes = {file: name for name, files in classes.items() for file in files if file.is_file()}
     groups = [
         group

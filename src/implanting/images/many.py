@@ -1,7 +1,7 @@
-"""Many images, decoded by a few threads: all into one array, or in batches, while the caller works on the one before.
+"""Decode many images with a few threads: all into one array, or in batches while the caller uses the previous batch.
 
-An array larger than a budget is memory-mapped. Batches keep the order of the images, and what is decoded ahead is
-bounded, so memory stays flat however many images there are.
+An array larger than a budget is memory-mapped. Batches keep the order of the images, and the number decoded ahead is
+bounded, so memory use does not depend on the number of images.
 """
 
 import os
@@ -32,16 +32,16 @@ AS_STORED = "as stored"
 """The `resizing` of images that were not resized."""
 
 DEFAULT_SIZE = 84
-"""Side in pixels of images whose stored sizes differ: miniImageNet's."""
+"""Side in pixels to which images are resized if their stored sizes differ; that of miniImageNet."""
 
 THREADS = max(2, min(16, os.cpu_count() or 1))
-"""One a core: Pillow frees the interpreter while it decodes, and a large JPEG takes longer than its network does."""
+"""One thread per core: Pillow releases the interpreter lock, and decoding a large JPEG is slower than the network."""
 
 BATCH = 32
-"""Images decoded and classified together: few, so that decoding runs beside the network in small folders too."""
+"""Images per batch; few, so that decoding overlaps with the network in small folders too."""
 
 LOOK_AHEAD = 2
-"""Batches decoded beside the one that is worked on: one to be ready, one for the threads to be busy with."""
+"""Batches decoded ahead of the current one: one that is ready, and one that the threads work on."""
 
 
 def decode_all(
@@ -50,9 +50,9 @@ def decode_all(
     progress: Progress = silent,
     budget: int = MEMORY_BUDGET,
 ) -> tuple[UInt8[Tensor, "image height width 3"], str]:
-    """All images in one tensor, and the rule by which they were resized.
+    """Decode all images into one tensor; return it and the rule by which they were resized.
 
-    Without `image_size` they stay as stored, or become 84 pixels square if their sizes differ.
+    Without `image_size`, images keep their stored size, or become 84 pixels square if their sizes differ.
     """
     height, width = (image_size, image_size) if image_size else _common_size(paths, progress)
     as_stored = image_size is None and (height, width) != (0, 0)
@@ -72,7 +72,7 @@ def resize_all(
     progress: Progress = silent,
     budget: int = MEMORY_BUDGET,
 ) -> tuple[UInt8[Tensor, "image new_height new_width 3"], str]:
-    """Decoded images by the same rule; as a rule without copying where nothing is to be resized."""
+    """Resize decoded images by the same rule; usually without a copy if their size is right already."""
     if size is None or images.shape[1:3] == (size, size):
         return torch.from_numpy(np.require(images, requirements=["C", "W"])), AS_STORED
 
@@ -84,7 +84,7 @@ def resize_all(
 
 
 def _common_size(paths: Sequence[Path], progress: Progress) -> tuple[int, int]:
-    """Height and width of all images, or (0, 0) if they differ."""
+    """Return height and width of all images, or (0, 0) if they differ."""
     sizes = iter(progress(_threaded(stored_size, paths), "comparing image sizes", len(paths)))
     first = next(sizes, (0, 0))
     return first if all(size == first for size in sizes) else (0, 0)
@@ -106,22 +106,22 @@ def _threaded(function: Callable[[Item], Result], items: Sequence[Item]) -> Iter
 
 @dataclass(frozen=True)
 class Failure:
-    """An image that does not decode."""
+    """An image that failed to decode."""
 
     index: int
     source: ImageSource
     reason: str
-    """Names the source."""
+    """The reason, which names the source."""
 
 
 class Batch(NamedTuple):
-    """Some of the images, in order."""
+    """Consecutive images."""
 
     indices: Int64[Tensor, " image"]
-    """Their places among all sources."""
+    """Their indices among all sources."""
     images: UInt8[Tensor, "image size size 3"]
     failures: list[Failure]
-    """Those of the same stretch of sources that do not decode, and are missing here."""
+    """The images of this batch that failed to decode and are missing from it."""
 
 
 def decode_batches(
@@ -134,10 +134,10 @@ def decode_batches(
     progress: Progress = silent,
     doing: str = "decoding",
 ) -> Iterator[Batch]:
-    """All images, `size` pixels square, in batches of `batch_size` sources; progress counts images.
+    """Yield all images, `size` pixels square, in batches of `batch_size` sources; progress counts images.
 
-    The first image that does not decode raises, once the batches before it have been given; with `skip_bad` it is
-    reported in its batch, which is then smaller, and perhaps empty.
+    An image that fails to decode raises an error after the batches before it were yielded. With `skip_bad` it is
+    reported in its batch instead, which is then smaller and may be empty.
     """
     images = progress(_decoded_ahead(sources, size, batch_size, workers), doing, len(sources))
     return (coming.batch(skip_bad) for coming, row in images if row == len(coming.rows) - 1)
@@ -146,7 +146,7 @@ def decode_batches(
 def _decoded_ahead(
     sources: Iterable[ImageSource], size: int, batch_size: int, workers: int
 ) -> Iterator[tuple["_Coming", int]]:
-    """Each image in order, as the batch that it belongs to and its row there, once it is decoded or has failed."""
+    """Yield the batch and the row of each image in order, once it is decoded or has failed."""
     with ThreadPoolExecutor(workers, "implanting-decode") as threads:
         ahead: deque[_Coming] = deque()
         try:
@@ -177,7 +177,7 @@ class _Coming:
             yield self, row
 
     def batch(self, skip_bad: bool) -> Batch:
-        """Wait for it."""
+        """Wait until the batch is complete."""
         kept, failures = [], []
         for row, (index, source) in enumerate(self.stretch):
             try:

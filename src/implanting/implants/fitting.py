@@ -25,7 +25,7 @@ from implanting.dense_classification import (
     scaled_cosine,
 )
 from implanting.errors import ConfigError, DataError
-from implanting.fewshot import NEVER, deal
+from implanting.fewshot import NEVER, assign_folds
 from implanting.implants.activations import BaseMaps, PooledMaps, Supports
 from implanting.implants.adaptation import adapt
 from implanting.implants.stream import Implants, joined
@@ -194,7 +194,7 @@ def _cross_fit(
 
     `fit` makes classifiers from the kept images of some tasks, or returns None if there are too few.
     """
-    fold_of = deal(supports.labels, folds)
+    fold_of = assign_folds(supports.labels, folds)
     if int(fold_of.max()) == NEVER:
         raise DataError("cross-fitting needs a class with two images or more; every class has one: add images")
     scores = _no_scores_yet(supports)

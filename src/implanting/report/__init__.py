@@ -1,4 +1,4 @@
-"""How well images were classified: counts with intervals, what is confused with what, and one HTML file to look at."""
+"""Reports on classified images: counts with intervals, confused classes, and one HTML file to look at."""
 
 from implanting.report.contents import ScoreReport, Shown
 from implanting.report.page import is_report, write_report

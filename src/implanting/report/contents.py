@@ -1,4 +1,4 @@
-"""What a report shows, as plain data."""
+"""The contents of a report, as plain data."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from implanting.report.scores import Score
 
 @dataclass(frozen=True)
 class Shown:
-    """An image of the report, and where it looks like the two classes that matter."""
+    """An image of the report, with heat maps of the two most relevant classes."""
 
     name: str
     truth: str
@@ -19,7 +19,7 @@ class Shown:
 
     @classmethod
     def of(cls, name: str, truth: str, answer: str, explanation: Explanation) -> "Shown":
-        """From the maps of all classes: those of the likeliest, and of the true class or, where right, the second."""
+        """Choose the maps of the likeliest class, and of the true class or, if the answer is right, of the second."""
         first, *others = explanation.top(2).classes
         second = [truth] if truth in explanation.classes and truth != first else others
         return cls(name, truth, answer, explanation.only([first, *second]))
@@ -36,13 +36,13 @@ class ScoreReport:
     settings: Mapping[str, object]
     code_version: str
     unknown: str = "none of these"
-    """What class number -1 is called."""
+    """The name of class number -1."""
     reliability: Sequence[Bin] = ()
     """The calibration curve."""
     remarks: Sequence[str] = ()
-    """What makes the accuracy say less than it seems to."""
+    """Reasons to be careful with the accuracy."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the rows and columns of the confusion matrix."""
+        """The names of the rows and columns of the confusion matrix."""
         return (*self.score.classes, self.unknown)

@@ -1,4 +1,4 @@
-"""Pictures with their heat maps, within the page."""
+"""Pictures with their heat maps, embedded in the page."""
 
 import base64
 import io
@@ -12,22 +12,22 @@ from implanting.heatmap import SCALE_LABELS, Explanation, Limits, Pixels, fit, o
 from implanting.report.contents import Shown
 
 THUMBNAIL = 176
-"""Longer side of a picture, pixels."""
+"""Longer side of a picture, in pixels."""
 
 JPEG_QUALITY = 85
 
 SCALE_STEPS = 9
-"""Colours between which a browser blends."""
+"""Number of colours in the scale, between which a browser interpolates."""
 
 
 def gallery(shown: Iterable[Shown]) -> str:
-    """Pictures with their heat maps."""
+    """Render pictures with their heat maps."""
     cards = "".join(_card(one) for one in shown)
     return f"<div class=gallery>{cards}</div>" if cards else ""
 
 
 def _card(shown: Shown) -> str:
-    """An image, then its maps on one colour scale."""
+    """Render an image, followed by its maps on one colour scale."""
     explanation = shown.explanation
     pictures = [figure(fit(explanation.image, THUMBNAIL), shown.truth, "true class")]
     maps = zip(explanation.overlays(THUMBNAIL), explanation.classes, explanation.probabilities, strict=True)
@@ -43,7 +43,7 @@ def _card(shown: Shown) -> str:
 
 
 def _difference(explanation: Explanation) -> Pixels:
-    """The first map less the second: red where the image looks more like the first class, blue where the second."""
+    """Subtract the second map from the first: red favours the first class, blue the second."""
     scores = explanation.map[0] - explanation.map[1]
     side, largest = max(explanation.image.shape[:2]), max(float(np.abs(scores).max()), 1e-6)
     box = explanation.box and explanation.box.scaled(THUMBNAIL / side)
@@ -51,7 +51,7 @@ def _difference(explanation: Explanation) -> Pixels:
 
 
 def figure(picture: Pixels, name: str, remark: str) -> str:
-    """A picture within the page, and the text under it."""
+    """Render an embedded picture with the text below it."""
     name, remark = escape(name), escape(remark)
     file = io.BytesIO()
     Image.fromarray(picture).save(file, "JPEG", quality=JPEG_QUALITY)
@@ -64,7 +64,7 @@ def figure(picture: Pixels, name: str, remark: str) -> str:
 
 
 def scale(explanation: Explanation) -> str:
-    """The meaning of a card's colours."""
+    """Render the colour scale of a card."""
     limits = explanation.limits
     colours = ",".join(f"rgb({red} {green} {blue})" for red, green, blue in scale_colours(SCALE_STEPS))
     return (

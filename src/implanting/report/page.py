@@ -1,4 +1,4 @@
-"""The page: its parts in order, its style, and what a browser may load for it."""
+"""The page: its parts in order, its style, and its content security policy."""
 
 from html import escape
 from importlib.resources import files
@@ -12,28 +12,28 @@ from implanting.report.tables import confusion, per_class_table, settings_table
 from implanting.runtime import holds, write_atomically
 
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
-"""A browser may load pictures and style of this very file, no script, and nothing from outside."""
+"""A browser may use only pictures and styles inside this file: no scripts, and nothing from outside."""
 
 DIFFERENCE = (
     "and their difference, which shows what tells the two apart: red speaks for the first, blue for the second."
 )
 
 MARK = '<meta name="generator" content="implanting">'
-"""By this a report is known that may be replaced by another."""
+"""Identifies a file as a report, which another report may replace."""
 
 is_report = holds(MARK.encode())
-"""Whether a file is such a report."""
+"""Checks whether a file is such a report."""
 
 PER_CLASS_NOTE = "Right answers among the images of each class, with Wilson's 95 % interval; few images, wide interval."
 
 
 def write_report(report: ScoreReport, path: Path) -> None:
-    """Write the report; a file that is there stays until the new one is complete."""
-    write_atomically(path, render(report).encode("utf-8", errors="replace"))  # names of files may hold what is no text
+    """Write the report; an existing file is replaced only once the new one is complete."""
+    write_atomically(path, render(report).encode("utf-8", errors="replace"))  # file names may not be valid text
 
 
 def render(report: ScoreReport) -> str:
-    """The whole page."""
+    """Render the whole page."""
     style = files("implanting.report").joinpath("style.css").read_text(encoding="utf-8")
     parts = [
         f"<h1>{escape(report.title)}</h1>",
@@ -71,14 +71,14 @@ def _reliability(report: ScoreReport) -> str:
 
 
 def _section(heading: str, note: str, content: str) -> str:
-    """A part of the page; nothing at all where there is nothing to show."""
+    """Render a section of the page, or nothing if it has no content."""
     if not content:
         return ""
     return f"<section><h2>{heading}</h2>{f'<p class=note>{note}</p>' if note else ''}{content}</section>"
 
 
 def summary(accuracy: Share) -> str:
-    """The one number and how sure it is."""
+    """Render the accuracy and its interval."""
     low, high = (f"{100 * end:.1f}" for end in accuracy.interval)
     return (
         f"<p class=accuracy><b>{100 * accuracy.mean:.1f} %</b> right: {accuracy.right} of {accuracy.total} images</p>"

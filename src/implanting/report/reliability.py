@@ -1,4 +1,4 @@
-"""The calibration curve: among answers of a probability, how many are right."""
+"""The calibration curve: the share of right answers against their probability."""
 
 from typing import NamedTuple
 
@@ -10,18 +10,18 @@ from implanting.fewshot import Share
 BINS = 10
 
 SIDE, MARGIN = 240, 34
-"""Of the drawing, in units of its own."""
+"""Side and margin of the drawing, in its own units."""
 
 
 class Bin(NamedTuple):
-    """Answers of similar probability: its mean, and the share that is right."""
+    """Answers of similar probability: their mean probability, and the share of right answers."""
 
     probability: float
     share: Share
 
 
 def bins_of(probabilities: Float[np.ndarray, " image"], right: Bool[np.ndarray, " image"]) -> list[Bin]:
-    """Answers by their probability, in tenths; tenths without an answer are left out."""
+    """Group answers by probability into bins of a tenth; empty bins are left out."""
     number = (probabilities * BINS).astype(int).clip(0, BINS - 1)
     return [
         Bin(
@@ -33,7 +33,7 @@ def bins_of(probabilities: Float[np.ndarray, " image"], right: Bool[np.ndarray, 
 
 
 def curve(bins: list[Bin]) -> str:
-    """The drawing: a point per tenth, as large as its images are many, with the interval of its share."""
+    """Draw one point per bin, larger for more images, with the interval of its share."""
     total = sum(one.share.total for one in bins)
     points = "".join(_point(one, total) for one in bins)
     low, high = MARGIN, MARGIN + SIDE
@@ -71,11 +71,11 @@ def _up(share: float) -> float:
 
 
 def note(bins: list[Bin]) -> str:
-    """How to read it, and the mean distance from the diagonal."""
+    """Explain how to read the curve, and give the mean distance from the diagonal."""
     total = sum(one.share.total for one in bins)
     error = sum(one.share.total * abs(one.share.mean - one.probability) for one in bins) / total
     return (
-        f"Likeliest classes of {total} images that are of a class, in tenths of their probability; lines are Wilson's "
-        "95 % intervals, larger points more images. On the diagonal, answers of 80 % are right four times in five; "
-        f"below it, answers are too sure. The mean distance from it is {100 * error:.1f} points."
+        f"Likeliest classes of {total} images of known classes, grouped by probability; lines are Wilson's 95 % "
+        "intervals, and larger points have more images. On the diagonal, answers of 80 % are right four times in five; "
+        f"below it, answers are overconfident. The mean distance from it is {100 * error:.1f} points."
     )

@@ -1,4 +1,4 @@
-"""How many labelled images a classifier names rightly: shares with intervals, class by class, and what is confused."""
+"""Scores of a classifier on labelled images: accuracy with intervals, in total and per class, and confusions."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +14,7 @@ NONE = -1
 
 
 class Confusion(NamedTuple):
-    """A class that is taken for another, and for how many images."""
+    """A class that is mistaken for another, and the number of images."""
 
     truth: int
     answer: int
@@ -23,7 +23,7 @@ class Confusion(NamedTuple):
 
 @dataclass(frozen=True)
 class Score:
-    """True and given classes of labelled images, as numbers of `classes`; -1 stands for "none of these"."""
+    """True and predicted classes of labelled images, as indices into `classes`; -1 means "none of these"."""
 
     classes: tuple[str, ...]
     truth: Int[np.ndarray, " image"]
@@ -31,37 +31,37 @@ class Score:
 
     @property
     def accuracy(self) -> Share:
-        """Of all images."""
+        """The accuracy on all images."""
         return Share(int((self.truth == self.answers).sum()), len(self.truth))
 
     @cached_property
     def confusion(self) -> Int[np.ndarray, "true given"]:
-        """Images of each class (row) by answer (column); the last of each is "none of these"."""
+        """Number of images of each class (row) by answer (column); the last row and column are "none of these"."""
         size = len(self.classes) + 1
         counts = np.bincount((self.truth % size) * size + self.answers % size, minlength=size**2)
         return counts.reshape(size, size)
 
     @property
     def per_class(self) -> list[Share]:
-        """Of the images of each class, then of those that are of none."""
+        """The accuracy on the images of each class, then on images of no class."""
         totals = self.confusion.sum(1)
         return [Share(int(right), int(total)) for right, total in zip(self.confusion.diagonal(), totals, strict=True)]
 
     def confusions(self, most: int) -> list[Confusion]:
-        """The commonest wrong answers."""
+        """Return the most common wrong answers."""
         wrong = self.confusion - np.diag(self.confusion.diagonal())
         order = np.argsort(-wrong, axis=None, kind="stable")[:most]
         pairs = np.stack(np.unravel_index(order, wrong.shape), axis=1).tolist()
         return [Confusion(truth, answer, int(wrong[truth, answer])) for truth, answer in pairs if wrong[truth, answer]]
 
     def row(self) -> dict[str, Any]:
-        """As a row of a JSON document."""
+        """Return a row for a JSON document."""
         low, high = self.accuracy.interval
         return {"mean": self.accuracy.mean, "low": low, "high": high, "images": self.accuracy.total}
 
 
 def telling(score: Score, confidence: np.ndarray, count: int) -> tuple[list[int], list[int]]:
-    """Images to show: right answers, the surest of each class in turn; and wrong answers, the surest first."""
+    """Choose images to show: right answers, the surest of each class in turn; and wrong answers, the surest first."""
     order = np.argsort(-confidence, kind="stable")
     right = score.truth == score.answers
     wrong = [int(image) for image in order if not right[image]]

@@ -1,4 +1,4 @@
-"""The tables of a report. Every text of the user is escaped where its cell is made."""
+"""The tables of a report. All text from the user is escaped where its cell is made."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -9,14 +9,14 @@ from implanting.fewshot import Share
 from implanting.report.contents import ScoreReport
 
 MATRIX_LIMIT = 40
-"""Classes up to which the whole confusion matrix is shown."""
+"""The largest number of classes for which the whole confusion matrix is shown."""
 
 CONFUSIONS = 20
-"""Commonest confusions that are listed."""
+"""The number of confusions that are listed instead."""
 
 
 def per_class_table(report: ScoreReport) -> str:
-    """Accuracy and commonest wrong answer of each class that has images."""
+    """Render the accuracy and the most common wrong answer of each class that has images."""
     rows = []
     for number, (name, share) in enumerate(zip(report.names, report.score.per_class, strict=True)):
         if share.total:
@@ -27,7 +27,7 @@ def per_class_table(report: ScoreReport) -> str:
 
 
 def _bar(share: Share) -> str:
-    """A class's accuracy as a length, and its interval as a thin line through its end."""
+    """Draw a class's accuracy as a bar, and its interval as a thin line through the bar's end."""
     low, high = share.interval
     return (
         f'<div class=bar><i style="width:{100 * share.mean:.1f}%"></i>'
@@ -42,17 +42,17 @@ def _mistaken_for(report: ScoreReport, number: int) -> str:
 
 
 def confusion(report: ScoreReport) -> tuple[str, str]:
-    """The matrix, or for many classes the commonest confusions: a note and a table."""
+    """Render a note and a table: the matrix or, for many classes, the most common confusions."""
     if len(report.score.classes) <= MATRIX_LIMIT:
         return "Rows are true classes, columns answers; the shade is the share of the row.", _matrix(report)
     pairs = report.score.confusions(CONFUSIONS)
     rows = [[escape(report.names[one.truth]), escape(report.names[one.answer]), str(one.images)] for one in pairs]
-    note = f"The commonest of the wrong answers; a matrix of {len(report.score.classes)} classes would not be readable."
+    note = f"The most common wrong answers; a matrix of {len(report.score.classes)} classes would not be readable."
     return note, table(["class", "taken for", "images"], rows) if rows else ""
 
 
 def _matrix(report: ScoreReport) -> str:
-    """The confusion matrix; "none of these" only where it occurs, true or given."""
+    """Render the confusion matrix, with "none of these" only if it occurs as a label or as an answer."""
     counts = report.score.confusion
     last = len(counts) - 1
     rows = [number for number in range(last + 1) if number < last or counts[last].any()]
@@ -77,18 +77,18 @@ def _cell(counts: np.ndarray, row: int, column: int, names: Sequence[str]) -> st
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of cells that are escaped already."""
+    """Render a table from cells that are already escaped."""
     top = "".join(f"<th>{name}</th>" for name in head)
     body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
     return wide(f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>")
 
 
 def wide(content: str) -> str:
-    """On a narrow screen the table is moved sideways, not the page."""
+    """Wrap a table so that, on a narrow screen, the table scrolls sideways instead of the page."""
     return f"<div class=wide>{content}</div>"
 
 
 def settings_table(report: ScoreReport) -> str:
-    """The settings, so that it can be run again."""
+    """Render the settings, so that the run can be repeated."""
     settings = {**report.settings, "code version": report.code_version}
     return table(["setting", "value"], [[escape(str(key)), escape(str(value))] for key, value in settings.items()])

@@ -1,6 +1,6 @@
-"""How work runs here: progress, randomness, threads, processes, arrays and files.
+"""Infrastructure: progress, randomness, threads, processes, arrays and files.
 
-Nothing in this room knows of images, networks or tasks.
+Nothing in this room knows about images, networks or tasks.
 """
 
 from implanting.runtime.arrays import (

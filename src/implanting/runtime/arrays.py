@@ -1,6 +1,6 @@
-"""Arrays in files: large ones in a folder that is kept, or one copy for all processes of a machine.
+"""Arrays in files: large arrays in a folder that is kept, or one copy shared by all processes of a machine.
 
-Processes of one machine see the same files: each fills its part of the arrays, then all read the whole.
+Processes on one machine see the same files: each fills its part of the arrays, then all of them read the whole.
 """
 
 import errno
@@ -26,30 +26,30 @@ from implanting.runtime.writing import open_new
 Shape = tuple[int, ...]
 
 KEY = ".implanting"
-"""The file of a folder of ours that is locked while arrays are written there."""
+"""The file in a folder of arrays that is locked while arrays are written there."""
 
 TURN = 32
-"""Rows that one process of a machine fills before the next one's turn comes."""
+"""Rows that one process of a machine fills before it is the next one's turn."""
 
 
 def on_one_machine() -> bool:
-    """Whether several processes have joined and all of them run on this machine."""
+    """Whether several processes have joined a group and all of them run on this machine."""
     return 1 < group()[1] == int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
 
 
 def falls_to_this_process(rows: slice) -> bool:
-    """Whether a batch is for this process to compute; the processes of one machine take turns."""
+    """Whether this process must compute a batch; the processes of one machine take turns."""
     rank, size = group()
     return not on_one_machine() or rows.start // TURN % size == rank
 
 
 def file_of(folder: Path, number: int) -> Path:
-    """The file of one array."""
+    """Return the path of one array's file."""
     return folder / f"map-{number}.npy"
 
 
 def common_arrays(shapes: Sequence[Shape], dtype: np.dtype) -> list[np.ndarray]:
-    """New arrays that all processes of this machine see, in temporary files that go with the last process."""
+    """Create arrays shared by all processes of this machine, in temporary files that vanish with the last process."""
     first = group()[0] == 0
     folder = Path(from_rank_zero(tempfile.mkdtemp(prefix="implanting-") if first else ""))
     try:
@@ -64,23 +64,23 @@ def common_arrays(shapes: Sequence[Shape], dtype: np.dtype) -> list[np.ndarray]:
 
 @contextmanager
 def kept_arrays(folder: Path, shapes: Sequence[Shape], dtype: np.dtype, remedy: str) -> Iterator[list[np.ndarray]]:
-    """New arrays in a folder, to be filled in the block; where that does not end well, no file is left.
+    """Create arrays in a folder, to be filled in the `with` block; if it fails, all files are removed.
 
-    Processes of several machines may not see each other's files: there the first of all processes has them alone.
+    Processes on several machines may not see each other's files, so there only the first process has the arrays.
     """
     first = group()[0] == 0
     try:
         _create_for_all(folder, shapes, dtype, remedy)
         yield open_files(folder, shapes, dtype, "r+") if first or on_one_machine() else []
         wait_for_all()
-    except BaseException:  # Ctrl-C too: half-filled files are worth nothing
+    except BaseException:  # including Ctrl-C: half-filled files are useless
         if first:
             _remove_files(folder, len(shapes))
         raise
 
 
 def _create_for_all(folder: Path, shapes: Sequence[Shape], dtype: np.dtype, remedy: str) -> None:
-    """Files that the first process makes; where it cannot, all of them fail alike, and none waits for it in vain."""
+    """Create the files on rank 0; its failure is raised on every rank, so that none waits for it."""
     fault = None
     if group()[0] == 0:
         try:
@@ -92,7 +92,7 @@ def _create_for_all(folder: Path, shapes: Sequence[Shape], dtype: np.dtype, reme
 
 
 def _create_files(folder: Path, shapes: Sequence[Shape], dtype: np.dtype, remedy: str) -> None:
-    """Files of the full size, so that a full disk is found before anything is computed."""
+    """Create files of the full size, so that a full disk is noticed before anything is computed."""
     _make_folder(folder)
     try:
         for number, shape in enumerate(shapes):
@@ -113,7 +113,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _create_file(file: Path, shape: Shape, dtype: np.dtype) -> None:
-    """A new .npy file of the full size; what stands in its place, perhaps a link, is removed and never written to."""
+    """Create a .npy file of the full size; an existing file or link is removed, never written to."""
     file.unlink(missing_ok=True)
     with open_new(file) as opened:
         opened.write(_header_of(shape, dtype))
@@ -122,7 +122,7 @@ def _create_file(file: Path, shape: Shape, dtype: np.dtype) -> None:
 
 
 def _header_of(shape: Shape, dtype: np.dtype) -> bytes:
-    """What a .npy file of such an array begins with."""
+    """Return the header of a .npy file for such an array."""
     file, facts = io.BytesIO(), {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(file, facts)
     return file.getvalue()
@@ -134,10 +134,10 @@ def _size_of(shape: Shape, dtype: np.dtype) -> int:
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """The block is run by one process at a time that names this folder; others wait for it, or for its end.
+    """Lock a folder, so that one process at a time runs the `with` block; others wait for the lock.
 
-    Of processes that have joined, the first waits for all of them. The folder is made where it is missing; one that
-    holds arrays of others is refused.
+    In a group of processes, the first takes the lock for all of them. A missing folder is created; a folder with arrays
+    that were not written by this project is an error.
     """
     with ExitStack() as held:
         fault = None
@@ -162,7 +162,7 @@ def _locked(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise DataError(f"the folder {folder} cannot be written to ({error.strerror}): name another") from error
     try:
-        with suppress(OSError):  # a file system that has no locks
+        with suppress(OSError):  # a file system without locks
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
@@ -170,9 +170,9 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def open_files(folder: Path, shapes: Sequence[Shape], dtype: np.dtype, mode: Literal["r+", "c"]) -> list[np.ndarray]:
-    """The arrays of a folder, memory-mapped; a `ValueError` where a file is not of the array that is expected there.
+    """Memory-map the arrays of a folder; a file that is not the expected array raises a `ValueError`.
 
-    What a file says of itself is compared with what it must say and never interpreted.
+    The header of a file is compared with the expected one and never interpreted.
     """
     return [_open_array(file_of(folder, number), shape, dtype, mode) for number, shape in enumerate(shapes)]
 
@@ -190,20 +190,18 @@ def _open_array(file: Path, shape: Shape, dtype: np.dtype, mode: Literal["r+", "
 
 def _remove_files(folder: Path, arrays: int) -> None:
     for number in range(arrays):
-        with suppress(
-            OSError
-        ):  # not made yet, or no longer to be had: the error that led here is reported, not this one
+        with suppress(OSError):  # not created yet, or gone already: the original error is reported, not this one
             file_of(folder, number).unlink()
 
 
 def size_in_words(size: int) -> str:
-    """`39.1 KiB`, `3.2 MiB`, `1.5 GiB`."""
+    """Format a number of bytes: `39.1 KiB`, `3.2 MiB`, `1.5 GiB`."""
     power = next((power for power in (10, 20) if size < 2 ** (power + 10)), 30)
     return f"{size / 2**power:.1f} {({10: 'KiB', 20: 'MiB', 30: 'GiB'})[power]}"
 
 
 def allocate(shape: Sequence[int], budget: int = MEMORY_BUDGET) -> np.ndarray:
-    """An uint8 array in memory or, beyond the budget, in a temporary file that goes with the array."""
+    """Allocate a uint8 array in memory or, beyond the budget, in a temporary file that is deleted with the array."""
     needed = int(np.prod(shape, dtype=np.int64))
     if needed <= budget:
         return np.empty(shape, np.uint8)
@@ -219,10 +217,10 @@ def allocate(shape: Sequence[int], budget: int = MEMORY_BUDGET) -> np.ndarray:
 
 
 def _reserve(file: IO[bytes], size: int) -> None:
-    """Take the disk space of a file now: a full disk would otherwise show only later, as a bus error."""
+    """Reserve the disk space of a file now; otherwise a full disk would cause a bus error later."""
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(file.fileno(), 0, size)
         return
-    if shutil.disk_usage(tempfile.gettempdir()).free < size:  # macOS: the best that can be asked
+    if shutil.disk_usage(tempfile.gettempdir()).free < size:  # the best check there is on macOS
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     file.truncate(size)

@@ -1,6 +1,6 @@
-"""One self-describing file: safetensors with a JSON document in its header.
+"""Checkpoints: one self-describing safetensors file with a JSON document in its header.
 
-Loading needs no flags and cannot run code.
+Loading needs no options and cannot run code.
 """
 
 import json
@@ -21,7 +21,7 @@ FORMAT = 1
 """The newest format this code reads and the one it writes."""
 
 KEY = "implanting"
-"""Where the JSON document stands in the header's metadata."""
+"""The key of the JSON document in the header's metadata."""
 
 
 def write_checkpoint(path: Path, kind: str, document: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
@@ -32,26 +32,26 @@ def write_checkpoint(path: Path, kind: str, document: Mapping[str, Any], tensors
 
 
 def prefixed(name: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors as one part of a file."""
+    """Prefix the names of tensors, to make them one part of a file."""
     return {f"{name}.{key}": value for key, value in tensors.items()}
 
 
 def part(name: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The inverse of `prefixed`: other parts are left out."""
+    """Select the tensors of one part of a file; the inverse of `prefixed`."""
     return {key.removeprefix(f"{name}."): value for key, value in tensors.items() if key.startswith(f"{name}.")}
 
 
 def read_checkpoint(path: Path, kind: str, remedy: str = "check its name") -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The document and the tensors of a file of this kind, or a `CheckpointError` that says what is wrong with it.
+    """Read the document and the tensors of a file of this kind; a `CheckpointError` explains what is wrong with it.
 
-    `remedy` is what to do where there is no such file.
+    `remedy` is the advice if there is no such file.
     """
     if not path.is_file():
         raise CheckpointError(f"no {kind} at {path}: there is no such file; {remedy}")
     try:
         with safe_open(path, framework="pt") as file:
             document = _read_document(path, kind, file.metadata() or {})
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
     except (SafetensorError, OSError, RuntimeError, ValueError) as error:
         raise CheckpointError(
             f"{path} cannot be read as safetensors ({error}): it is truncated, damaged or of another kind; "
@@ -62,16 +62,16 @@ def read_checkpoint(path: Path, kind: str, remedy: str = "check its name") -> tu
 
 
 def _check_finite(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Raise if a number is infinite or none: whatever were computed with it would be none either."""
+    """Raise an error if a number is infinite or nan, as every result computed from it would be useless."""
     for name, tensor in tensors.items():
         if tensor.is_floating_point() and tensor.numel():
-            lowest, highest = torch.aminmax(tensor)  # one pass, and what is no number stays none
+            lowest, highest = torch.aminmax(tensor)  # one pass; nan propagates
             if not (lowest.isfinite() and highest.isfinite()):
                 raise CheckpointError(f"{path} is damaged: {name} holds a number that is not finite; copy it again")
 
 
 def kind_of(path: Path) -> str | None:
-    """What the file at a path says it is; None where it is no file of ours, or none at all."""
+    """Return the kind that a file declares; None if it is not a file of this project, or missing."""
     if not path.is_file():
         return None
     try:
@@ -83,7 +83,7 @@ def kind_of(path: Path) -> str | None:
 
 
 def _read_document(path: Path, kind: str, metadata: Mapping[str, str]) -> dict[str, Any]:
-    """The JSON document of a file's header, checked for being ours, of a known format and of the kind wanted."""
+    """Read the JSON document of a file's header; check that it is ours, of a known format and of the wanted kind."""
     try:
         document: dict[str, Any] = parse_json(metadata[KEY])
         found, found_kind = document["format"], document["kind"]

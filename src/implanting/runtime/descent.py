@@ -1,4 +1,4 @@
-"""AdamW for a few tensors, without what PyTorch's optimisers load."""
+"""AdamW for a few tensors, without the imports of PyTorch's optimisers."""
 
 import math
 from collections.abc import Sequence
@@ -26,11 +26,11 @@ class AdamW:
 
     @torch.no_grad()
     def step(self, gradients: Sequence[Tensor]) -> None:
-        """One step; the weights decay directly, not through the gradient."""
+        """Take one step; weight decay is applied directly, not through the gradient."""
         self.steps += 1
         mean_share, square_share = (
             1 - beta**self.steps for beta in BETAS
-        )  # corrects the bias of means that started at 0
+        )  # corrects for running means that started at 0
         for parameter, gradient, mean, square in zip(self.parameters, gradients, self.means, self.squares, strict=True):
             mean.lerp_(gradient, 1 - BETAS[0])
             square.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])

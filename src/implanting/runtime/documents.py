@@ -1,7 +1,7 @@
-"""JSON documents that files hold, read into the dataclasses that the code uses, and checked as a whole on the way.
+"""Read JSON documents from files into dataclasses, and check them as a whole.
 
-msgspec does both. Unlike Python's own reader it takes no `NaN` or `Infinity`, so that all numbers are finite, and it
-gives up on deep nesting instead of exhausting the stack. It was chosen over pydantic for the time it takes to load
+msgspec does both. Unlike Python's own reader, it rejects `NaN` and `Infinity`, so all numbers are finite, and it raises
+an error for deep nesting instead of exhausting the stack. We chose it over pydantic because it loads faster
 (docs/decisions/0017-what-is-read.md).
 """
 
@@ -12,11 +12,11 @@ import msgspec
 Document = TypeVar("Document")
 
 LONGEST = 64 * 2**20
-"""Bytes of a document; those of large classifiers have a few MB."""
+"""Limit on the bytes of a document; those of large classifiers have a few MB."""
 
 
 def parse_json(text: str | bytes) -> Any:
-    """What a JSON text says, in plain values; a `ValueError` says what is wrong with it."""
+    """Parse JSON text into plain values; a `ValueError` explains what is wrong with it."""
     if len(text) > LONGEST:
         raise ValueError(f"a document of {len(text)} bytes; at most {LONGEST} are read")
     try:
@@ -30,13 +30,13 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def checked(values: Any, kind: type[Document]) -> Document:
-    """Plain values as a dataclass, or as another type: every field of its type and within its bounds.
+    """Convert plain values to a dataclass or another type, checking the type and the bounds of every field.
 
-    Fields that the type does not have are left out; a `ValueError` names the field that is wrong.
+    Unknown fields are ignored; a `ValueError` names the field that is wrong.
     """
     try:
         return msgspec.convert(values, kind)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     except msgspec.MsgspecError as fault:
-        raise ValueError(str(fault).replace("`$.", "`").replace("`$`", "the document")) from None
+        raise ValueError(str(fault).replace("`$.", "`").replace("`$`", "the document").replace("`", "'")) from None

@@ -1,4 +1,4 @@
-"""The limits of this machine: its cores and the memory that is free."""
+"""The limits of this machine: its cores and its free memory."""
 
 import os
 import re
@@ -7,22 +7,22 @@ from pathlib import Path
 from implanting.errors import ConfigError
 
 MEMORY = Path("/proc/meminfo")
-"""Where Linux reports its memory."""
+"""The file in which Linux reports its memory."""
 
 GROUP = Path("/sys/fs/cgroup")
-"""Where Linux reports the limit of a container."""
+"""The folder in which Linux reports the memory limit of a container."""
 
 PER_CORE = 4
-"""Processes or threads that one core may be given: more only wait for each other, and each takes memory."""
+"""The largest number of processes or threads per core; more only wait for each other, and each takes memory."""
 
 
 def cores() -> int:
-    """How many cores there are."""
+    """Return the number of cores."""
     return os.cpu_count() or 1
 
 
 def free_memory() -> int | None:
-    """Bytes of memory that can be had, where that can be known."""
+    """Return the bytes of free memory, or None if they cannot be determined."""
     found = [value for value in (_available(), _left_in_group()) if value is not None]
     return min(found, default=None)
 
@@ -38,19 +38,19 @@ def _left_in_group() -> int | None:
     try:
         limit, used = ((GROUP / name).read_text().strip() for name in ("memory.max", "memory.current"))
         return max(0, int(limit) - int(used))
-    except (OSError, ValueError):  # no container, or one without a limit
+    except (OSError, ValueError):  # not in a container, or one without a limit
         return None
 
 
 def check_cores(setting: str, asked: int | None) -> None:
-    """Refuse more processes or threads than this machine can do anything with."""
+    """Raise an error for more processes or threads than this machine can use."""
     most = PER_CORE * cores()
     if asked is not None and asked > most:
         raise ConfigError(f"`{setting}` is {asked}; this machine has {cores()} cores: at most {most} make sense here")
 
 
 def check_memory(needed: int, what: str, remedy: str) -> None:
-    """Refuse, before it is allocated, what this machine has no memory for."""
+    """Raise an error, before allocation, if this machine does not have enough memory."""
     free = free_memory()
     if free is not None and needed > free:
         raise ConfigError(f"{what} needs {needed / 2**30:.1f} GiB of memory, and {free / 2**30:.1f} are free: {remedy}")

@@ -1,4 +1,4 @@
-"""Processes that torchrun started: how they join, and what all of them must agree on."""
+"""Groups of processes started by torchrun: joining them, and exchanging values."""
 
 import datetime
 import os
@@ -18,24 +18,24 @@ from implanting.runtime.work import world_size
 Value = TypeVar("Value")
 
 TIMEOUT = datetime.timedelta(minutes=10)
-"""How long a process waits for the others before it gives up."""
+"""Time a process waits for the others before it gives up."""
 
 
 def group() -> tuple[int, int]:
-    """Rank and size of the processes that have joined; this one alone where none have."""
+    """Return this process's rank and the size of its group; 0 and 1 if it has not joined one."""
     joined = dist.is_available() and dist.is_initialized()
     return (dist.get_rank(), dist.get_world_size()) if joined else (0, 1)
 
 
 @contextmanager
 def process_group(device: torch.device) -> Iterator[None]:
-    """Join the other processes, where there are any, and leave them at the end; once joined, nothing is left to do."""
+    """Join the other processes, if there are any, and leave them at the end; do nothing if already joined."""
     if world_size() == 1 or group()[1] > 1:
         yield
         return
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    # A worker that is started again may meet the same store, and would wait for addresses of the dead in it.
+    # A restarted worker may find the same store, and would wait for the addresses of dead processes in it.
     store, number, size = next(rendezvous("env://", timeout=TIMEOUT))
     store = PrefixStore(f"attempt {os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
     backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
@@ -47,7 +47,7 @@ def process_group(device: torch.device) -> Iterator[None]:
 
 
 def from_rank_zero(value: Value) -> Value:
-    """What rank 0 has, on every rank."""
+    """Return the value of rank 0 on every rank."""
     if group()[1] == 1:
         return value
     box = [value]
@@ -56,17 +56,17 @@ def from_rank_zero(value: Value) -> Value:
 
 
 def share(total: int) -> slice:
-    """This rank's part of a batch that all ranks hold."""
+    """Return this rank's part of a batch that all ranks share."""
     rank, size = group()
     part = total // size
     return slice(rank * part, (rank + 1) * part)
 
 
 def synchronise(module: nn.Module, figures: Float[Tensor, " figure"]) -> Float[Tensor, " figure"]:
-    """Average batch-norm statistics, in place, and a few figures over all processes, in one message.
+    """Average batch-norm statistics (in place) and a few figures over all processes, in one message.
 
-    Done after every step, so that all ranks always hold the same module and the result does not depend on when a
-    checkpoint is written.
+    This is done after every step, so that all ranks always hold the same module and the result does not depend on when
+    a checkpoint is written.
     """
     _, size = group()
     if size == 1:
@@ -82,13 +82,13 @@ def synchronise(module: nn.Module, figures: Float[Tensor, " figure"]) -> Float[T
 
 
 def total(values: Tensor) -> Tensor:
-    """The sum of a tensor over all processes."""
+    """Sum a tensor over all processes."""
     if group()[1] > 1:
         dist.all_reduce(values)
     return values
 
 
 def wait_for_all() -> None:
-    """Go on when every process has come here."""
+    """Wait until every process has reached this call."""
     if group()[1] > 1:
         dist.barrier()

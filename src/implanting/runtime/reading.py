@@ -1,7 +1,7 @@
-"""Opening what is to be read: regular files only.
+"""Open files for reading, regular files only.
 
-A pipe would keep a command waiting for ever, and a device may never end, may change when it is opened, or give another
-answer each time. So whatever this project reads is opened here.
+A pipe could make a command wait forever, and a device may never end, may change when it is opened, or may differ each
+time it is read. So this project opens every file it reads here.
 """
 
 import errno
@@ -16,15 +16,15 @@ KINDS = {
     stat.S_IFSOCK: "a socket",
     stat.S_IFDIR: "a folder",
 }
-"""What may stand where a file is needed."""
+"""Descriptions of the things that may be found instead of a file."""
 
 
 def open_file(path: str | os.PathLike[str]) -> BufferedReader:
-    """A regular file, open for reading; an `OSError` that says what is there where it is something else."""
-    _check_regular(os.stat(path), path)  # noqa: PTH116 (names of any kind); before it is opened, which may have effects
+    """Open a regular file for reading; an `OSError` says what was found instead."""
+    _check_regular(os.stat(path), path)  # noqa: PTH116 (names of any kind); first, as opening may have side effects
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
-        _check_regular(os.fstat(descriptor), path)  # what was opened, should it have been exchanged in between
+        _check_regular(os.fstat(descriptor), path)  # again, in case the file was swapped in between
     except BaseException:
         os.close(descriptor)
         raise

@@ -1,9 +1,9 @@
-"""How work is done in one process: progress reports, threads, the device, and seeded random numbers.
+"""Work within one process: progress reports, threads, the device, and seeded random numbers.
 
-Nothing is printed from the library: the caller passes in a wrapper of iterables, which tells whom it likes how far the
-work is. PyTorch splits each operation among its threads, which pays for large ones only; where there are many small
-ones, it is faster to give every thread parts of its own, each computed as on one thread. Randomness is an argument: a
-generator for each thing that is drawn, made from a seed, a stream and a number.
+The library prints nothing: the caller passes in a wrapper of iterables that reports progress as it likes. PyTorch
+splits each operation among its threads, which pays off only for large operations; for many small ones, it is faster if
+each thread processes whole parts of the work. Randomness is an argument: there is one generator per random draw, seeded
+by a seed, a stream and a number.
 """
 
 import hashlib
@@ -28,27 +28,27 @@ Made = TypeVar("Made")
 
 @runtime_checkable
 class Progress(Protocol):
-    """Passes items on, and tells whom it likes how many have gone by."""
+    """Yields items unchanged while reporting how many have passed."""
 
     def __call__(self, items: Iterable[T], description: str, total: int) -> Iterable[T]: ...
 
 
 def silent(items: Iterable[T], description: str, total: int) -> Iterable[T]:  # noqa: ARG001 (a Progress)
-    """The default: pass the items on and say nothing."""
+    """Pass the items on without a report; the default."""
     return items
 
 
 def in_threads(
     work: Callable[[Part], Made], parts: Sequence[Part], progress: Progress = silent, description: str = ""
 ) -> list[Made]:
-    """What `work` makes of each part, in order, by as many threads as PyTorch has, each operation by one of them.
+    """Apply `work` to each part and return the results in order; as many threads as PyTorch has share the parts.
 
-    A thread starts with PyTorch's own settings: `no_grad` or `inference_mode` belong into `work`.
+    A thread starts with PyTorch's default settings, so use `no_grad` or `inference_mode` inside `work`.
     """
     threads = torch.get_num_threads()
     if min(threads, len(parts)) <= 1:
         return [work(part) for part in progress(parts, description, len(parts))]
-    torch.set_num_threads(1)  # threads that start from here on take this over
+    torch.set_num_threads(1)  # inherited by threads started from here on
     try:
         with ThreadPoolExecutor(threads) as pool:
             return list(progress(pool.map(work, parts), description, len(parts)))
@@ -57,35 +57,35 @@ def in_threads(
 
 
 def shares(length: int) -> list[slice]:
-    """So many items cut into a share for each of PyTorch's threads, as equal as can be; none is empty."""
+    """Divide `length` items evenly among PyTorch's threads; no share is empty."""
     number = max(1, min(torch.get_num_threads(), length))
     return [slice(share * length // number, (share + 1) * length // number) for share in range(number)]
 
 
 def rank() -> int:
-    """The number that torchrun gave this process, 0 where it was started by itself."""
+    """Return the rank that torchrun gave this process, or 0 without torchrun."""
     return int(os.environ.get("RANK", "0"))
 
 
 def world_size() -> int:
-    """How many processes torchrun started."""
+    """Return the number of processes that torchrun started, or 1 without torchrun."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def restarted() -> bool:
-    """Whether torchrun has started this worker again after a failure."""
+    """Whether torchrun has restarted this worker after a failure."""
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
 
 
 def set_threads(threads: int | None) -> None:
-    """Compute with this many threads on the CPU, or as many as PyTorch finds; more than make sense are refused."""
+    """Set the number of CPU threads; None leaves it to PyTorch, and far more threads than cores are an error."""
     check_cores("threads", threads)
     if threads is not None:
         torch.set_num_threads(threads)
 
 
 def choose_device(name: str) -> torch.device:
-    """`auto` is CUDA (one GPU per local rank), Apple's GPU or the CPU; anything else is a PyTorch device's name."""
+    """Choose the device: `auto` is CUDA (one GPU per local rank), Apple's GPU or the CPU; else a PyTorch name."""
     if name == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
@@ -101,7 +101,7 @@ def choose_device(name: str) -> torch.device:
 
 
 class Stream(IntEnum):
-    """What is drawn; two streams of one seed have nothing to do with each other."""
+    """The purpose of random numbers; the streams of one seed are independent."""
 
     ORDER = 0
     """The order of the images in an epoch."""
@@ -110,20 +110,20 @@ class Stream(IntEnum):
     IMPLANTS = 2
     """The initial implants of a task."""
     EPISODES = 3
-    """The episodes of a step, and what is drawn beside them."""
+    """The episodes of a step, and other random choices of that step."""
 
 
 def generator_of(seed: int, stream: Stream, number: int) -> Generator:
-    """The generator of one epoch, step or task.
+    """Make the generator of one epoch, step or task.
 
-    PyTorch's generator looks at the lower 32 bits of its seed only, so the three numbers are hashed into these.
+    PyTorch's generator uses only the lower 32 bits of its seed, so the three numbers are hashed into those.
     """
     digest = hashlib.sha256(f"{seed} {int(stream)} {number}".encode()).digest()
     return Generator().manual_seed(int.from_bytes(digest[:4], "little"))
 
 
 def seed_from(random_state: Any) -> int:
-    """A seed from what scikit-learn's estimators take: a seed, a numpy RandomState, or None for numpy's own."""
+    """Get a seed from scikit-learn's `random_state`: a seed, a numpy RandomState, or None for numpy's global one."""
     if isinstance(random_state, Integral):
         random_state = np.random.RandomState(int(random_state))
     if not isinstance(random_state, np.random.RandomState | None):

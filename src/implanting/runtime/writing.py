@@ -1,8 +1,8 @@
-"""Writing a file: whole or not at all, and never over what somebody may want to keep.
+"""Write files atomically, and never over a file that somebody may want to keep.
 
-Every file that this project writes goes through here. A reader sees the old file or the new one, two writers leave the
-file of one of them, and a write that fails leaves what was there. The file in between has a name that cannot be known
-beforehand and is made anew, so that nothing can be planted in its place.
+Every file that this project writes goes through this module. A reader sees either the old file or the new one, two
+concurrent writers leave the file of one of them, and a failed write leaves the old file. The temporary file has an
+unpredictable name and is always newly created, so that nothing can be planted in its place.
 """
 
 import io
@@ -19,10 +19,10 @@ from implanting.errors import ConfigError
 from implanting.runtime.reading import open_file
 
 NEW = os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-"""How a file is opened that must not be there, not even as a link."""
+"""Flags for opening a file that must not exist yet, not even as a link."""
 
 MARK = "drawn by implanting"
-"""In each picture that is written, beside its pixels."""
+"""The text in the metadata of every picture we write."""
 
 PICTURES: dict[str, dict[str, Any]] = {
     "png": {"metadata": {"Software": MARK}},
@@ -31,13 +31,13 @@ PICTURES: dict[str, dict[str, Any]] = {
     "jpg": {"pil_kwargs": {"comment": MARK.encode()}},
     "webp": {"pil_kwargs": {"xmp": MARK.encode()}},
 }
-"""Formats of pictures by their ending, and how matplotlib is told to put the mark there."""
+"""Formats of pictures by extension, and matplotlib's options that add the mark."""
 
 LOOKED_AT = 2**16
-"""Bytes at either end of a file in which a mark is looked for."""
+"""Number of bytes at either end of a file that are searched for a mark."""
 
 FORGOTTEN = 3600.0
-"""Seconds after which a file in between that no longer grows was left by a process that was killed."""
+"""Seconds without growth after which a temporary file counts as left behind by a killed process."""
 
 
 def check_destination(
@@ -49,10 +49,10 @@ def check_destination(
     inputs: Iterable[Path | None] = (),
     overwrite: bool = False,
 ) -> None:
-    """Refuse, before anything slow is done, a place where no such file can be written; `setting` names it.
+    """Raise an error, before any slow work, if the file cannot be written at `path`; `setting` names it in messages.
 
-    A file that is there may only be replaced where `replaces` says that it is of the same kind, and where it is none
-    of the `inputs`; or else if the user asks for it by `overwrite`.
+    Without `overwrite`, an existing file may be replaced only if `replaces` says that it is of the same kind, and if it
+    is not one of the `inputs`.
     """
     suffixes = (suffix,) if isinstance(suffix, str) else suffix
     if path.suffix.lower() not in suffixes:
@@ -75,19 +75,19 @@ def check_destination(
 
 
 def figure_bytes(figure: Any, ending: str, dpi: int) -> bytes:
-    """The file of a matplotlib figure, with the mark by which it is known as one of ours."""
+    """Return the file of a matplotlib figure, with the mark that identifies it as ours."""
     file = io.BytesIO()
     figure.savefig(file, format=ending, dpi=dpi, **PICTURES[ending])
     return file.getvalue()
 
 
 def write_figure(figure: Any, path: Path, dpi: int) -> None:
-    """Write a figure in the format of the path's ending."""
+    """Write a figure in the format of the path's extension."""
     write_atomically(path, figure_bytes(figure, path.suffix.lower().removeprefix(".").replace("jpeg", "jpg"), dpi))
 
 
 def holds(mark: bytes) -> Callable[[Path], bool]:
-    """Whether a file has these bytes near its beginning or its end, as those have that this project wrote."""
+    """Return a check for these bytes near the beginning or the end of a file, as in files this project wrote."""
 
     def has_mark(path: Path) -> bool:
         try:
@@ -96,7 +96,7 @@ def holds(mark: bytes) -> Callable[[Path], bool]:
                     return True
                 file.seek(-min(LOOKED_AT, file.seek(0, os.SEEK_END)), os.SEEK_END)
                 return mark in file.read()
-        except OSError:  # no file, or none that may be read
+        except OSError:  # missing or not readable
             return False
 
     return has_mark
@@ -107,14 +107,14 @@ is_our_picture = holds(MARK.encode())
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Replace a file's content at once, or leave it untouched and raise."""
+    """Replace a file's content atomically, or leave it untouched and raise an error."""
     with replacing(path) as file:
         file.write(content)
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BufferedWriter]:
-    """A new file that takes the place of another when the block has ended well, and is gone where it has not."""
+    """Open a new file that replaces `path` if the `with` block succeeds, and is removed if it fails."""
     partial = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.partial")
     try:
         with open_new(partial) as file:
@@ -133,7 +133,7 @@ def replacing(path: Path) -> Iterator[BufferedWriter]:
 
 
 def append_to(path: Path, line: bytes) -> None:
-    """Add a line to a file of ours, in one piece; a link in its place is not followed."""
+    """Append a line to a file of ours in one write; a link in its place is not followed."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
         with open(descriptor, "ab", buffering=0) as file:  # noqa: PTH123 (a descriptor)
@@ -145,12 +145,12 @@ def append_to(path: Path, line: bytes) -> None:
 
 
 def open_new(path: Path) -> BufferedWriter:
-    """A file that is made by this very call, open for writing."""
+    """Create a file, which must not exist yet, and open it for writing."""
     return open(os.open(path, os.O_WRONLY | NEW, 0o666), "wb")  # noqa: PTH123 (a descriptor; the caller closes it)
 
 
 def _remove_forgotten(path: Path) -> None:
-    """Remove what writers of the same file have left that were killed long ago."""
+    """Remove temporary files left by writers of the same file that were killed long ago."""
     with suppress(OSError):
         for left in path.parent.glob(f".{_literal(path.name[:100])}.*.partial"):
             if time.time() - left.lstat().st_mtime > FORGOTTEN:
@@ -158,5 +158,5 @@ def _remove_forgotten(path: Path) -> None:
 
 
 def _literal(name: str) -> str:
-    """A name as a pattern that stands for itself alone."""
+    """Escape a name, as a pattern that matches only this name."""
     return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in name)

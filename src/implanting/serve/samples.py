@@ -18,7 +18,7 @@ Photos = list[tuple[str, bytes]]
 SQUARES = ((0, 0, 360), (50, 20, 340), (120, 0, 300), (90, 60, 360), (160, 40, 320))
 """Left, top and side of the pieces that are examples."""
 
-ASKED = (230, 30, 390)
+ASKED = (200, 30, 360)
 """The piece that is asked about."""
 
 DIGITS = 7

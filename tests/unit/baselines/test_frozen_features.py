@@ -75,7 +75,7 @@ def imprinted(support: Tensor, query: Tensor) -> int:
         (PrototypicalMethod(VECTORS, "cosine"), cosine),
         (ImprintedMethod(VECTORS, 10.0, RivalConfig()), imprinted),
     ],
-    ids=str,
+    ids=["nearest", "simpleshot", "euclidean", "cosine", "imprinted"],
 )
 def test_answers_are_those_of_a_loop_over_tasks(method, twin):
     truth, given = method(TASKS)

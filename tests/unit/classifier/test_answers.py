@@ -35,7 +35,7 @@ def test_an_unknown_label_of_another_kind_leaves_the_classes_as_they_are():
 
 
 def test_where_nothing_is_known_nothing_is_refused_and_that_is_said():
-    with pytest.warns(CannotRefuse, match=r"no image is answered '\?': 0 images .* the 10 % that may be refused"):
+    with pytest.warns(CannotRefuse, match=r"no image is answered '\?': 0 held-out images .* for 10 % refused images"):
         labels = answering(calibration=UNKNOWN, unknown="?").labels(PROBABILITIES, SCORES)
     assert labels.tolist() == ["oak", "ash", "elm"]
 

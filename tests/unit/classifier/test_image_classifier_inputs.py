@@ -90,7 +90,7 @@ def test_grey_images_of_any_size(base):
         (IMAGES[:3], ["oak", "ash"], r"3 images have labels of shape \[2\]"),
         (IMAGES[:2], [0.5, 1.7], "Unknown label type: continuous"),
         (IMAGES[:2], [None, "oak"], "some labels are strings"),
-        (IMAGES[:2], [None, None], "needed are strings or integers"),
+        (IMAGES[:2], [None, None], "use strings or integers"),
         (IMAGES[:2], [("a", 1), ("b", 2)], "one label per image"),
         ([IMAGES[0], b"not an image"], ["oak", "ash"], "12 bytes"),
         ([IMAGES[0], "gone.jpg"], ["oak", "ash"], "gone.jpg does not exist"),

@@ -49,7 +49,7 @@ def test_the_unknown_label_may_be_of_another_kind(base, labels, unknown):
 
 def test_it_says_where_images_are_too_few_to_refuse_any(base):
     classifier = FewShotClassifier(base, unknown="none").fit(IMAGES[:4], NAMES[:4])
-    with pytest.warns(CannotRefuse, match="no image is answered 'none': 0 images"):
+    with pytest.warns(CannotRefuse, match="no image is answered 'none': 0 held-out images"):
         assert "none" not in classifier.predict(noise(5, 32, 32, 3))
 
 

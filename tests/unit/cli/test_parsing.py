@@ -27,7 +27,8 @@ def help_of(verb: str, capsys: pytest.CaptureFixture[str]) -> str:
 def test_headings_name_what_is_set_not_where_it_is_stored(capsys: pytest.CaptureFixture[str]) -> None:
     headings = re.findall(r"^(?:╭─)? ((?:[\w.]+ )?options)(?: ─+╮|\s*$)", help_of("pretrain", capsys), re.MULTILINE)
     assert headings == [
-        "options", "pretrain options", "network options", "augment options", "data options", "run options",
+        "options", "pretrain options", "network options", "augment options", "data options", "episode options",
+        "run options",
     ]  # fmt: skip
 
 

@@ -37,7 +37,7 @@ def test_split_folders(split_folders):
 @pytest.mark.parametrize("split", ["train", "val"])
 def test_shared_class_is_found_whichever_split_is_read(split_folders, write_images, split):
     write_images(split_folders / "test" / "oak" / "0.png")
-    with pytest.raises(DataError, match="class 'oak' stands in both train and test"):
+    with pytest.raises(DataError, match="class 'oak' is in both train and test"):
         read_dataset(split_folders, split)
 
 

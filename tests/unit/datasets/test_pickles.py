@@ -108,7 +108,7 @@ GOOD = np.zeros((2, 4, 4, 3), np.uint8)
         ({"data": GOOD.astype(np.float32), "labels": [0, 1]}, r"float32 \[2, 4, 4, 3\]; needed is uint8"),
         ({"data": GOOD.transpose(0, 3, 1, 2), "labels": [0, 1]}, r"uint8 \[2, 3, 4, 4\]; needed is"),
         ({"data": GOOD[:0], "labels": []}, "no images"),
-        ({"image_data": GOOD, "class_dict": {"a": [0]}}, "image 1 stands in no class"),
+        ({"image_data": GOOD, "class_dict": {"a": [0]}}, "image 1 is in no class"),
         ({"image_data": GOOD, "class_dict": {"a": [0, 1, 2]}}, "class 'a' has image 2 of 2"),
     ],
 )

@@ -48,7 +48,7 @@ def test_split_that_is_not_there(mini):
 @pytest.mark.parametrize("split", ["train", "val"])
 def test_shared_class_is_found_whichever_split_is_read(mini, split):
     (mini / "test.csv").write_text("filename,label\nz.png,n01\n")
-    with pytest.raises(DataError, match="class 'n01' stands in both train and test"):
+    with pytest.raises(DataError, match="class 'n01' is in both train and test"):
         read_dataset(mini, split)
 
 

@@ -56,8 +56,8 @@ def test_csv_of_files_with_its_siblings(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("s.json", '{"train": ["oak"], "test": ["elm", "oak"]}', "class 'oak' stands in both train and test"),
-        ("s.csv", "class,split\noak,train\noak,val\n", "class 'oak' stands in both train and val"),
+        ("s.json", '{"train": ["oak"], "test": ["elm", "oak"]}', "class 'oak' is in both train and test"),
+        ("s.csv", "class,split\noak,train\noak,val\n", "class 'oak' is in both train and val"),
         ("s.csv", "class,split\noak,trian\n", "split 'trian'; needed is one of train, val, test"),
         ("s.csv", "class,split\noak\n", "too few columns"),
         ("s.csv", "tree,split\noak,train\n", "needed in its header: label"),

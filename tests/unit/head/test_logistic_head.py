@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
-from implanting.fewshot import deal
+from implanting.fewshot import assign_folds
 from implanting.head import Fitted, fit_head
 from implanting.head.logistic_head import score_of_equals
 from toys import seeded
@@ -50,7 +50,7 @@ def test_the_head_is_logistic_regression_on_centred_and_scaled_readings(labels: 
 
 def test_held_out_scores_are_those_of_heads_fitted_without_the_fold() -> None:
     labels = torch.arange(3).repeat(4)
-    vectors, turn = drawn(labels), deal(labels, 5)
+    vectors, turn = drawn(labels), assign_folds(labels, 5)
     found = fit(vectors, labels).held_out
     for fold in range(4):
         held = turn == fold

@@ -59,5 +59,5 @@ def test_a_class_of_dots_alone_is_refused_with_the_reason(tmp_path):
     for name in ("oak", "..."):
         (tmp_path / name).mkdir()
         (tmp_path / name / "1.png").write_bytes(b"")
-    with pytest.raises(DataError, match=r"\.\.\. has a name of dots alone, .*hidden"):
+    with pytest.raises(DataError, match=r"\.\.\. has a name of dots only, .*hidden"):
         list_class_folders(tmp_path)

@@ -121,7 +121,7 @@ def test_thirty_two_bits(levels, expected):
 
 
 def test_pixels_that_are_no_numbers_are_refused():
-    with pytest.raises(ImageError, match="no finite numbers"):
+    with pytest.raises(ImageError, match="not finite numbers"):
         decode(as_bytes(Image.fromarray(np.array([[0, np.nan]], np.float32)), "TIFF"))
 
 

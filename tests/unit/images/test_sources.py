@@ -37,7 +37,7 @@ def test_arrays_of_paths(dtype):
 
 @pytest.mark.parametrize("image", ["a.jpg", Path("a.jpg"), b"abc", Image.new("L", (2, 2))])
 def test_one_image_alone_is_refused(image):
-    with pytest.raises(ImageError, match=r"stands alone .* put it in a list"):
+    with pytest.raises(ImageError, match=r"is a single image .* put it in a list"):
         list_sources(image)
 
 

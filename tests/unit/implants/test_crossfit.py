@@ -8,7 +8,7 @@ from torch import Tensor
 
 from implanting.config import ImplantConfig
 from implanting.errors import DataError
-from implanting.fewshot import deal
+from implanting.fewshot import assign_folds
 from implanting.implants import Fitting, Supports
 from implanting.implants.by_decision import HeldOut, implants_help
 from implanting.implants.fitting import Scores, cross_fit_implants, cross_fit_prototypes, group_folds
@@ -127,13 +127,13 @@ def test_views_of_a_held_out_image_do_not_change_its_own_score():
 
 
 def test_folds_that_keep_the_same_classes_are_fitted_together():
-    (even,) = group_folds(EVEN, deal(EVEN, 5))
+    (even,) = group_folds(EVEN, assign_folds(EVEN, 5))
     assert even.kept.shape == (3, 6)
     assert even.held.tolist() == [[0, 3, 6], [1, 4, 7], [2, 5, 8]]
-    first, last = group_folds(UNEVEN, deal(UNEVEN, 5))
+    first, last = group_folds(UNEVEN, assign_folds(UNEVEN, 5))
     assert first.held.tolist() == [[1, 0], [3, 4], [7, 6]]
     assert last.held.tolist() == [[8]]
-    halves = group_folds(UNEVEN, deal(UNEVEN, 2))
+    halves = group_folds(UNEVEN, assign_folds(UNEVEN, 2))
     assert [folds.held.tolist() for folds in halves] == [[[1, 7, 0, 6]], [[3, 4, 8]]]
 
 

@@ -1,4 +1,4 @@
-"""`implanting check`: what the examples of a classifier, or of a folder, say about themselves."""
+"""`implanting check`: find problems among the examples of a classifier or of a folder."""
 
 import time
 from collections.abc import Sequence
@@ -21,26 +21,26 @@ from implanting.version import __version__
 
 @dataclass(frozen=True)
 class Check:
-    """Photos that look mislabelled, copies, classes that are confused, and the accuracy to expect.
+    """Find photos that look mislabelled, copies and confused classes, and estimate the accuracy to expect.
 
-    Every photo is asked of a classifier that was fitted without it. Nothing is changed.
+    Every photo is classified by a classifier that was fitted without it. Nothing is changed.
     """
 
     examples: Annotated[Path, tyro.conf.Positional]
     """A folder with one sub-folder per class, or a classifier made by `implanting fit`."""
     most: int = 20
-    """Lines of each list that are shown; more are counted."""
+    """The largest number of lines shown per list; the rest are counted."""
     skip_bad: bool = False
-    """Leave out images that do not decode, and say which."""
+    """Skip images that fail to decode, and list them."""
     json: bool = False
     """End with one JSON document on stdout, with all lines."""
     base: str = ClassifierConfig.base
-    """The base network by which a folder is looked at, or that of a slim classifier."""
+    """The base network used to check a folder, or that of a slim classifier."""
     run: RunConfig = field(default_factory=RunConfig)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Ask every photo of a classifier that does not know it, and show what is found."""
+    """Classify every photo by a classifier fitted without it, and show the findings."""
     command = parse(Check, "check", arguments)
     require(command.most >= 1, "most", command.most, "1 or more")
     set_threads(command.run.threads)
@@ -69,12 +69,12 @@ def _examples(command: Check) -> Examples:
 
 
 def show(command: Check, examples: Examples, findings: Findings) -> None:
-    """A line, then a table for each kind of finding."""
+    """Print the accuracy to expect, then one table per kind of finding."""
     names, classes = examples.names, [str(label) for label in examples.classes]
     print_text(expected_accuracy(findings))
     if findings.unasked:
         alone = ", ".join(classes[number] for number in findings.unasked)
-        print_text(f"nothing is known of classes with one photo: {alone}")
+        print_text(f"nothing is known about classes with one photo: {alone}")
     rows = [doubt(examples, one) for one in findings.mislabelled]
     _table(command, "photos that look mislabelled", ["photo", "class", "looks like"], rows)
     across = [

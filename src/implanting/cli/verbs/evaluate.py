@@ -43,9 +43,10 @@ from implanting.runtime import (
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Few-shot accuracy of a base network on classes it has not seen, by prototypes, with a 95 % interval.
+    """Measure the few-shot accuracy of a base network on classes it has not seen, with a 95 % interval.
 
-    Task i depends on the seed and i alone: other settings or another base see the same tasks.
+    The default method is prototypes. Task i depends only on the seed and i, so other settings or another base are
+    tested on the same tasks.
     """
 
     HELP_FROM: ClassVar[tuple[type, ...]] = (TaskConfig,)
@@ -58,10 +59,10 @@ class Evaluate:
     split: str = "test"
     """Its classes: test, val or train."""
     splits: str | None = None
-    """Class lists for unsplit data: fc100, cifar-fs, miniimagenet, or a JSON or csv FILE; default: as for the base."""
+    """Class lists for unsplit data: fc100, cifar-fs, miniimagenet, or a JSON or csv FILE; default: the base's."""
     way: int = TaskConfig.way
     shot: tuple[int, ...] = (1, 5, 10)
-    """Support images of each class; several values are evaluated in turn."""
+    """Support images per class; several values are evaluated in turn."""
     queries: int = TaskConfig.queries
     tasks: int = TaskConfig.tasks
     seed: int = TaskConfig.seed
@@ -70,14 +71,14 @@ class Evaluate:
     implants: bool = False
     """Train implants on each task's supports, and compare them with prototypes on the same tasks."""
     method: tuple[MethodName, ...] = ()
-    """Methods to compare on the same tasks, with paired differences to the first; `implanting info --methods` lists
-    them. Default: as the base was trained, that is prototypes for most."""
+    """Methods to compare on the same tasks, with paired differences from the first; `implanting info --methods` lists
+    them. Default: the method the base was trained for, which is prototypes for most."""
     half: bool = False
     """Keep the base activations that implants read in half precision."""
     cache: Path | None = None
-    """A folder to keep these activations in for other runs."""
+    """Keep these activations in this folder for other runs."""
     workers: int = 1
-    """Processes on this machine that share the tasks, each with as many threads as OMP_NUM_THREADS says, or one."""
+    """Processes on this machine that share the tasks, with OMP_NUM_THREADS threads each, or one if that is not set."""
     save_tasks: Path | None = None
     """Write the tasks to this file (.npz), for other people's code."""
     save_results: Path | None = None
@@ -92,13 +93,13 @@ class Evaluate:
     run: RunConfig = field(default_factory=RunConfig)
 
     def check(self) -> None:
-        """Refuse settings by themselves; those that contradict each other are refused by what is made of them."""
+        """Check single settings; contradictions between settings raise errors later, where they are used together."""
         require(self.workers >= 1, "workers", self.workers, "1 or more")
         check_cores("workers", self.workers)
         require(len(self.shot) >= 1, "shot", "empty", "one number or more")
         if self.implants and self.method:
             raise ConfigError(
-                "`implants` and `method` both say what to test: leave out `implants`, and name it a method"
+                "`implants` and `method` both select what to test: leave out `implants`, and name it as a method"
             )
         for setting, path, array in (
             ("save_tasks", self.save_tasks, b"labels.npy"),
@@ -109,15 +110,15 @@ class Evaluate:
                 check_destination(path, setting, ".npz", replaces=replaces, inputs=inputs, overwrite=self.overwrite)
 
     def methods(self, base: BaseNetwork) -> tuple[MethodName, ...]:
-        """The methods that were named or, where none were, that of a base that was trained by a system."""
+        """The named methods or, if none are named, the method of the system that the base was trained by."""
         if self.method or self.implants or base.method == "cosine":
             return tuple(dict.fromkeys(self.method))
         return (base.method,)
 
     def approaches(self, base: BaseNetwork) -> list[Approach]:
-        """Prototypes of the images, of their views where these are averaged, implants, and implants where they help.
+        """The named methods or, if none are named, prototypes and the requested variants.
 
-        Or the methods that were named.
+        The variants are prototypes averaged over views, implants, and implants only where they help.
         """
         if methods := self.methods(base):
             return [approach_of(name, self.pooling, self.adapt, self.rivals, self.classes) for name in methods]
@@ -130,18 +131,18 @@ class Evaluate:
         return list(dict.fromkeys(approaches))
 
     def task_configs(self) -> list[TaskConfig]:
-        """The tasks of each number of shots, which makes no difference to base classes."""
+        """The task settings for each number of shots; base classes do not depend on it."""
         shots = self.shot[:1] if self.classes == "base" else dict.fromkeys(self.shot)
         return [TaskConfig(self.way, shot, self.queries, self.tasks, self.seed) for shot in shots]
 
     def trials(self, base: BaseNetwork) -> list[Trial]:
-        """The trials that are compared, as far as the supports are enough."""
+        """The trials to compare, without those that need more supports."""
         pairs = [(approach, config) for approach in self.approaches(base) for config in self.task_configs()]
         return [Trial(approach, config) for approach, config in pairs if approach.works_with(config.shot)]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Check everything once, before workers are started; then compute the results."""
+    """Check everything once before starting workers, then compute the results."""
     command = parse(Evaluate, "evaluate", arguments)
     command.check()
     command.task_configs()  # errors in them are reported before the base is read
@@ -154,7 +155,7 @@ def main(arguments: Sequence[str]) -> int:
     if command.save_tasks and rank() == 0:
         write_arrays(command.save_tasks, task_arrays(tested, command.task_configs()))
     if command.workers > 1 and world_size() == 1:
-        del tested, comparison  # made so that one process says what is wrong; each worker makes its own
+        del tested, comparison  # made only to report errors once; each worker makes its own
         return launch(command.workers, "evaluate", arguments)
     say_remarks(tested, command.pooling)
     with process_group(device):
@@ -170,7 +171,7 @@ def tell(command: Evaluate, tested: Tested, results: Sequence[Result], seconds: 
         print_json(dataclasses.asdict(command), seconds, rows_of(tested, results), images=tested.described())
     else:
         show(tested, results)
-    if command.save_results and rank() == 0:  # last, so that a full disk costs no results
+    if command.save_results and rank() == 0:  # last, so that a full disk loses no results
         write_arrays(command.save_results, result_arrays(tested, results))
 
 
@@ -188,7 +189,7 @@ def _read_images(command: Evaluate, base: BaseNetwork) -> TaskImages:
 
 
 def _read_trained(command: Evaluate, base: BaseNetwork, read: Callable[[str], ImageSet]) -> ImageSet | None:
-    """The images that the base was trained on, where a method reads them and the data has them."""
+    """Read the images that the base was trained on, if a method needs them and the data has them."""
     if not any(approach.reads_trained_images for approach in command.approaches(base)):
         return None
     try:
@@ -200,7 +201,7 @@ def _read_trained(command: Evaluate, base: BaseNetwork, read: Callable[[str], Im
 
 
 def _read_split(command: Evaluate, base: BaseNetwork, split: str) -> ImageSet:
-    """A split of the data, its images brought to the size that the base was trained for."""
+    """Read a split of the data, with images resized to the base's training size."""
     return read_dataset(
         command.data,
         split,

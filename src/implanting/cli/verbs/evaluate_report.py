@@ -53,7 +53,7 @@ class Tested:
         return self.images.tested(self.classes)[::-1]
 
     def described(self) -> list[dict[str, Any]]:
-        """For JSON: which images were tested, and how they were brought to their size."""
+        """Describe for JSON which images were tested, and how they were resized."""
         return [
             {
                 "name": image_set.name,
@@ -112,14 +112,14 @@ def rows_of(tested: Tested, results: Sequence[Result]) -> list[dict[str, Any]]:
 
 
 def per_class(result: Result, class_names: Sequence[str]) -> dict[str, float | None]:
-    """The accuracy of each class's queries; None for a class that no task had."""
+    """Return the accuracy on each class's queries; None for a class that is in no task."""
     accuracies = result.per_class.tolist()
     pairs = zip(class_names, accuracies, strict=True)
     return {name: None if math.isnan(accuracy) else accuracy for name, accuracy in pairs}
 
 
 def show(tested: Tested, results: Sequence[Result]) -> None:
-    """A row per method, and its paired gain over the first."""
+    """Print one row per method, with its paired gain over the first."""
     methods: dict[str, dict[int, Result]] = {}
     for result in results:
         methods.setdefault(result.method, {})[result.config.shot] = result
@@ -133,13 +133,13 @@ def show(tested: Tested, results: Sequence[Result]) -> None:
 
 
 def _shots_of(methods: Mapping[str, Mapping[int, Result]]) -> list[int]:
-    """All shots that a method has a result for, in the order of the command line."""
+    """Return all shots with a result of some method, in the order of the command line."""
     fullest = max(methods.values(), key=len)
     return list(dict.fromkeys([*fullest, *(shot for results in methods.values() for shot in results)]))
 
 
 def accuracy_rows(methods: Mapping[str, Mapping[int, Result]], gains: Mapping[str, tuple[str, str]]) -> list[list[str]]:
-    """A row per method with its accuracy at each shot, then paired gains, where both methods have a result."""
+    """Make one row per method with its accuracy at each shot, then paired gains where both methods have a result."""
     shots = _shots_of(methods)
 
     def row(title: str, texts: Mapping[int, str]) -> list[str]:
@@ -160,7 +160,7 @@ def caption(classes: Classes, config: TaskConfig) -> str:
 
 
 def task_arrays(tested: Tested, configs: Sequence[TaskConfig]) -> dict[str, np.ndarray]:
-    """The tasks for other code."""
+    """Return the tasks as arrays for other code."""
     images = tested.images
     arrays: dict[str, np.ndarray] = {}
     if tested.classes != "base":
@@ -171,7 +171,7 @@ def task_arrays(tested: Tested, configs: Sequence[TaskConfig]) -> dict[str, np.n
 
 
 def _base_task_arrays(tested: Tested, config: TaskConfig) -> dict[str, np.ndarray]:
-    """The tasks of base classes; images are numbered as in the split that they are from."""
+    """Return the tasks of base classes; images are numbered as in their split."""
     image_set, tasks = tested.images.base, tested.images.base_tasks(config)
     held_out = tested.base.description.held_out if tested.base.description else ()
     numbers = np.array(held_out) if held_out else np.arange(len(image_set))
@@ -184,7 +184,7 @@ def _base_task_arrays(tested: Tested, config: TaskConfig) -> dict[str, np.ndarra
 
 
 def result_arrays(tested: Tested, results: Sequence[Result]) -> dict[str, np.ndarray]:
-    """The results for other code, in the order of the rows of JSON."""
+    """Return the results as arrays for other code, in the order of the JSON rows."""
     return {
         "method": np.array([result.method for result in results]),
         "shot": np.array([result.config.shot for result in results]),
@@ -195,6 +195,6 @@ def result_arrays(tested: Tested, results: Sequence[Result]) -> dict[str, np.nda
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Arrays as a compressed .npz file that needs no pickle."""
+    """Write arrays as a compressed .npz file that needs no pickle."""
     with replacing(path) as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)

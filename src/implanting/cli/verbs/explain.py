@@ -1,4 +1,4 @@
-"""`implanting explain`: where an image looks like a class, as a picture."""
+"""`implanting explain`: show where an image resembles a class, as a picture."""
 
 import os
 from collections.abc import Sequence
@@ -21,32 +21,32 @@ from implanting.runtime import check_destination, is_our_picture, set_threads
 
 @dataclass(frozen=True)
 class Explain:
-    """A heat map of where an image looks like a class, laid over the image (docs/heat-maps.md says how to read it)."""
+    """Draw a heat map of where an image resembles a class, over the image (see docs/heat-maps.md)."""
 
     file: Annotated[Path, tyro.conf.Positional]
     """A classifier made by `implanting fit`."""
     images: Annotated[tuple[str, ...], tyro.conf.Positional]
-    """The image to explain; or several, a folder, a pattern, or - for standard input."""
+    """The image to explain; or several images, a folder, a pattern, or - for standard input."""
     out: Path
-    """Where the picture is written (.png, .jpg, .pdf, .svg, .webp); for several images a folder."""
+    """Write the picture to this file (.png, .jpg, .pdf, .svg, .webp); for several images, name a folder."""
     label: str | None = None
     """The class to look for; default: the most probable ones."""
     top: int = 1
     """How many of the most probable classes to show, side by side."""
     kind: MapKind | None = None
-    """evidence: what each location adds to the score of the class (default where a head answers). similarity: the
-    cosine of each location with the class. softmax: its probability among the classes."""
+    """evidence: the contribution of each location to the score of the class (default with a head). similarity: the
+    cosine of each location with the class. softmax: the probability of the class at each location."""
     finer: int = 1
-    """Run the network at so many times its size: more locations, on an image larger than it was trained for."""
+    """Run the network on the image at this many times its usual size, which gives more locations."""
     overwrite: bool = False
-    """Let --out replace a picture that this command has not drawn."""
+    """Let --out replace a picture that was not drawn by this command."""
     base: str | None = None
-    """The base network of a slim classifier, where it is not found by name."""
+    """The base network of a slim classifier, if it is not found by name."""
     run: RunConfig = field(default_factory=RunConfig)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Draw the pictures and say what they show."""
+    """Draw the pictures and print the classes they show."""
     command = parse(Explain, "explain", arguments)
     require(command.top >= 1, "top", command.top, "1 or more")
     require(command.finer >= 1, "finer", command.finer, "1 or more")
@@ -86,7 +86,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _places(found: Sequence[tuple[str, Path]], folder: Path) -> list[tuple[Path, Path]]:
-    """Each image and the picture of it, by the path that the image has in the folder that was named."""
+    """Pair each image with the path of its picture, which follows the image's path within the named folder."""
     if folder.suffix and not folder.is_dir():
         raise ConfigError(f"--out {folder}: there are several images, so name a folder, without an ending")
     places: list[tuple[Path, Path]] = []

@@ -1,4 +1,4 @@
-"""What `fit` and `check` say about examples, in lines."""
+"""Lines about the examples, printed by `fit` and `check`."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ from implanting.console import show_progress
 from implanting.images import LabelledImages
 
 NAMED = 5
-"""Groups of copies that a line names; more are counted."""
+"""The largest number of groups of copies that a line names; the rest are counted."""
 
 
 def remarks_on_copies(found: LabelledImages) -> list[str]:
-    """Copies of one image, but for those with equal bytes in two classes, which `found` has in its own remarks."""
+    """Report copies of one image, except equal files in two classes, which `found.remarks` already reports."""
     known = [set(group) for group in found.copies]
     _, labels = np.unique(found.labels, return_inverse=True)
     across: list[str] = []
@@ -37,11 +37,11 @@ def _some(groups: list[str]) -> str:
     return "; ".join(groups[:NAMED]) + further
 
 
-HOW = "each photo was asked of a classifier that was fitted without it"
+HOW = "each photo was classified by a classifier that was fitted without it"
 
 
 def expected_accuracy(findings: Findings) -> str:
-    """The accuracy to expect, with its interval, and how it was found."""
+    """Describe the accuracy to expect, with its interval, and how it was measured."""
     asked = findings.expected
     if not asked.total:
         return "the accuracy to expect is not known: it takes a class with two photos"
@@ -49,13 +49,13 @@ def expected_accuracy(findings: Findings) -> str:
 
 
 def doubt(examples: Examples, one: Mislabelled) -> list[str]:
-    """An example that looks mislabelled: its name, its class, and the class that it looks like with its probability."""
+    """Make the row of an example that looks mislabelled: its name, its class, and the class that it looks like."""
     label, looks_like = (str(examples.classes[number]) for number in (one.label, one.looks_like))
     return [examples.names[one.example], label, f"{looks_like} {one.probability:.2f}"]
 
 
 def document(examples: Examples, findings: Findings) -> dict[str, Any]:
-    """All findings as plain values."""
+    """Convert all findings to plain values."""
     low, high = findings.expected.interval
     names, classes = examples.names, examples.classes
     return {

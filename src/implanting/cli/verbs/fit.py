@@ -1,4 +1,4 @@
-"""`implanting fit`: photos, one sub-folder per class, to a classifier in one file; or a saved classifier changed."""
+"""`implanting fit`: make a classifier from photos, one sub-folder per class; or change a saved classifier."""
 
 import dataclasses
 import time
@@ -22,21 +22,21 @@ from implanting.runtime import check_destination, kind_of, set_threads
 from implanting.version import __version__
 
 SHOWN = 30
-"""Classes listed; more are counted."""
+"""The largest number of classes that are listed; the rest are counted."""
 
 DOUBTS = 5
-"""Photos named that look mislabelled; `implanting check` lists all."""
+"""The largest number of photos that are listed as mislabelled; `implanting check` lists all."""
 
 
 @dataclass(frozen=True)
 class Fit:
     """Learn classes from a folder of photos with one sub-folder per class, and save them as one file.
 
-    With --from, take a saved classifier instead, and add or remove classes: only what is new is computed.
+    With --from, start from a saved classifier instead, and add or remove classes; only new images are processed.
     """
 
     out: Annotated[Path, tyro.conf.arg(metavar="FILE")]
-    """Where the classifier is written (.safetensors)."""
+    """Write the classifier to this file (.safetensors)."""
     photos: Annotated[Path | None, tyro.conf.Positional] = None
     """A folder with one sub-folder per class."""
     start: Annotated[Path | None, tyro.conf.arg(name="from", metavar="FILE")] = None
@@ -44,19 +44,19 @@ class Fit:
     add: Annotated[tuple[str, ...], tyro.conf.arg(metavar="CLASS=IMAGES")] = ()
     """Classes to add, each with a folder, a pattern or an image."""
     add_images: Annotated[tuple[str, ...], tyro.conf.arg(metavar="CLASS=IMAGES")] = ()
-    """Further images of classes that are there."""
+    """More images of existing classes."""
     remove: tuple[str, ...] = ()
     """Classes to remove."""
     refit: bool = False
-    """Train anew after the change; needs a classifier that was made with --keep-supports."""
+    """Train again after the change; needs a classifier that was made with --keep-supports."""
     slim: bool = False
-    """Refer to the base network instead of keeping it in the file."""
+    """Refer to the base network instead of including it in the file."""
     skip_bad: bool = False
-    """Leave out images that do not decode, and say which."""
+    """Skip images that fail to decode, and list them."""
     seed: int = 0
-    """Fixes the initial weights of implants."""
+    """Seed of the initial weights of implants."""
     overwrite: bool = False
-    """Let --out replace the classifier of --from, or a file that is none."""
+    """Let --out replace the classifier of --from, or a file that is not a classifier."""
     json: bool = False
     """End with one JSON document on stdout."""
     classifier: ClassifierConfig = field(default_factory=ClassifierConfig)
@@ -64,7 +64,7 @@ class Fit:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Fit or change, then save: nothing is written unless all went well."""
+    """Fit or change a classifier, then save it; nothing is written unless everything succeeds."""
     command = parse(Fit, "fit", arguments)
     if command.photos is not None and (command.add or command.add_images or command.remove or command.refit):
         raise ConfigError("--add, --add-images, --remove and --refit change a saved classifier: name it with --from")
@@ -83,7 +83,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def learned(command: Fit) -> tuple[ImageClassifier, Examples | None]:
-    """The classifier to save, and its examples where they are new."""
+    """Return the classifier to save, and its examples if it is new."""
     if command.photos is not None and command.start is None:
         return _fresh(command, command.photos)
     if command.start is not None and command.photos is None:
@@ -105,12 +105,12 @@ def _fresh(command: Fit, photos: Path) -> tuple[ImageClassifier, Examples | None
 
 
 def _changed(command: Fit, start: Path) -> ImageClassifier:
-    """A saved classifier with classes added and removed."""
+    """Load a saved classifier, and add and remove classes."""
     default = ClassifierConfig()
     base = command.classifier.base if command.classifier.base != default.base else None
     classifier = ImageClassifier.load(start, base=base, device=command.run.device)
     _change_settings(classifier, command.classifier)
-    with warnings.catch_warnings(action="ignore", category=ImplantsKept):  # said below, in the words of this command
+    with warnings.catch_warnings(action="ignore", category=ImplantsKept):  # reported below, in terms of this command
         for text in command.add:
             label, paths = _class_and_images(classifier, "--add", text, command.skip_bad)
             if label in classifier.classes_.tolist():
@@ -124,12 +124,12 @@ def _changed(command: Fit, start: Path) -> ImageClassifier:
     if command.refit:
         return classifier.refit()
     if classifier.learned_.implants is not None and (command.add or command.add_images or command.remove):
-        say("the implants stay as they were trained for the earlier classes; --refit trains them anew")
+        say("the implants stay as they were trained for the earlier classes; --refit trains them again")
     return classifier
 
 
 def _change_settings(classifier: ImageClassifier, given: ClassifierConfig) -> None:
-    """Settings that differ from the defaults, where a fitted classifier can take them on."""
+    """Apply settings that differ from the defaults, if they can be changed after fitting."""
     default = ClassifierConfig()
     for item in dataclasses.fields(given):
         name, value = item.name, getattr(given, item.name)
@@ -155,7 +155,7 @@ def _class_and_images(classifier: ImageClassifier, flag: str, text: str, skip_ba
 
 
 def show(command: Fit, classifier: ImageClassifier, examples: Examples | None, seconds: float) -> None:
-    """The classes, the accuracy to expect, and the most doubtful photos."""
+    """Show the classes, the accuracy to expect, and the most doubtful photos."""
     findings = None if examples is None else check(examples)
     counts = classifier.learned_.counts.tolist()
     implants = classifier.learned_.implants is not None

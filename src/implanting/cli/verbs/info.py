@@ -1,4 +1,4 @@
-"""`implanting info`: what a checkpoint holds, whether this machine can run it, and what the recipes are."""
+"""`implanting info`: describe a checkpoint and whether this machine can run it, the recipes, or the methods."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -32,7 +32,7 @@ class Info:
     methods: bool = False
     """List the methods of `implanting evaluate --method`, with their citations and what they need."""
     base: str | None = None
-    """The base network of a slim classifier, where it is not found by name."""
+    """The base network of a slim classifier, if it is not found by name."""
     json: bool = False
     """The whole description as one JSON document."""
 

@@ -1,4 +1,4 @@
-"""`implanting predict`: the class of each of many images, printed or written while they are classified."""
+"""`implanting predict`: classify images, and print or write the answers as they come."""
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -43,12 +43,12 @@ from implanting.version import __version__
 VIDEO = frozenset({".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpg", ".mts", ".webm", ".wmv"})
 
 WIDEST = 60
-"""Columns of an image's name that the other rows of a table make room for."""
+"""Smallest width of the column of image names in a table."""
 
 
 @dataclass(frozen=True)
 class Predict:
-    """The class of each image, with its probability.
+    """Predict the class of each image, with its probability.
 
     Images are files, folders (with all folders inside), patterns in quotes, or - for paths on standard input. Answers
     are printed as they come; an image that cannot be read has a row that says why.
@@ -73,32 +73,32 @@ class Predict:
     overwrite: bool = False
     """Let --out replace a file that holds no answers."""
     sort_into: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Copy each image into a folder of its class in DIR; images of no class and doubtful ones have their own."""
+    """Copy each image into a folder of its class in DIR; images of no class and doubtful ones get their own folders."""
     link: bool = False
-    """With --sort-into: links instead of copies."""
+    """With --sort-into: make links instead of copies."""
     min_probability: float = 0.0
     """With --sort-into: an answer below this probability is doubtful."""
     unknown: str | None = None
-    """Label to answer where an image fits no class; default: as the classifier was made."""
+    """Label for images that fit no class; default: that of the classifier."""
     refuse: float | None = None
-    """Share of images of known classes that may be answered so; default: as the classifier was made."""
+    """Share of images of known classes that may be answered with --unknown; default: that of the classifier."""
     base: str | None = None
-    """The base network of a slim classifier, where it is not found by name."""
+    """The base network of a slim classifier, if it is not found by name."""
     run: RunConfig = field(default_factory=RunConfig)
 
 
 @dataclass
 class Tally:
-    """What is counted while answers go by."""
+    """Counts the answers as they pass."""
 
     images: int = 0
     unreadable: int = 0
     reason: str = ""
-    """Of the first image that could not be read."""
+    """The reason why the first unreadable image could not be read."""
     doubtful: int = 0
 
     def watch(self, answers: Iterable[Answer | Failure]) -> Iterator[Answer | Failure]:
-        """Pass the answers on."""
+        """Yield the answers unchanged while counting them."""
         for each in answers:
             self.images += 1
             if isinstance(each, Failure):
@@ -108,7 +108,7 @@ class Tally:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Classify, and show or write each answer as it comes."""
+    """Classify the images, and show or write each answer as it comes."""
     command = parse(Predict, "predict", arguments)
     _check(command)
     set_threads(command.run.threads)
@@ -144,7 +144,7 @@ def _check(command: Predict) -> None:
         raise ConfigError("--csv, --jsonl and --json exclude each other: choose one")
     if command.out is not None:
         if command.csv or command.jsonl:
-            raise ConfigError("--out says the format by its ending: leave --csv and --jsonl away")
+            raise ConfigError("--out sets the format by its extension: leave out --csv and --jsonl")
         row_format(command.out)
     if command.shard is not None:
         Shard.parse(command.shard)
@@ -164,7 +164,7 @@ def _check_out(out: Path, command: Predict) -> None:
 
 def _passed_over(others: dict[str, int]) -> str:
     counts = ", ".join(f"{number} {ending or 'without an ending'}" for ending, number in others.items())
-    video = "; of a video no frame is read: save the frames as images first" if VIDEO & others.keys() else ""
+    video = "; videos are not read: save their frames as images first" if VIDEO & others.keys() else ""
     return f"skipped {sum(others.values())} files without an image's extension ({counts}){video}"
 
 
@@ -184,7 +184,7 @@ def _labels(classifier: ImageClassifier) -> list[Any]:
 
 
 def _finished(out: Path, paths: Sequence[Path], classifier: Path) -> bool:
-    """Whether a shard is there, whole, of these images and made since the classifier was."""
+    """Whether a shard exists, is complete, is of these images, and is newer than the classifier."""
     if not out.exists():
         return False
     found, needed = read_images(out), [spelled(str(path), out.suffix) for path in paths]
@@ -203,7 +203,7 @@ def _finished(out: Path, paths: Sequence[Path], classifier: Path) -> bool:
 def _sorted_into(
     sorted_images: SortedImages, answers: Iterable[Answer | Failure], least: float, tally: Tally
 ) -> Iterator[Answer | Failure]:
-    """Put each image where it belongs as its answer goes by; one that cannot be read stays where it is."""
+    """Sort each image into its folder as its answer passes; unreadable images are not sorted."""
     for each in answers:
         if isinstance(each, Answer):
             label, probability = each.ranking[0]
@@ -220,7 +220,7 @@ def _put_out(
     answers: Iterable[Answer | Failure],
     paths: Sequence[Path],
 ) -> list[Answer | Failure]:
-    """Write or print the answers; they are kept only for a JSON document."""
+    """Write or print the answers; only a JSON document keeps them in memory."""
     top = min(command.top, len(classifier.classes_))
     if out is not None:
         write_rows(out, (row_of(each, top) for each in answers), top)
@@ -282,7 +282,7 @@ def _counted(tally: Tally, command: Predict) -> str:
 
 
 def _document(answer: Answer, top: int) -> dict[str, Any]:
-    """An answer as a row of a JSON document."""
+    """Convert an answer to a row of a JSON document."""
     ranking = [{"class": label, "probability": probability} for label, probability in answer.ranking[:top]]
     row = row_of(answer)
     return {name: row[name] for name in columns(1) if name != "error"} | {"top": ranking}

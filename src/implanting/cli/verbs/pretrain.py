@@ -40,8 +40,8 @@ from implanting.runtime import choose_device, restarted, set_threads, world_size
 class Pretrain:
     """Stage 1: train a network on base classes with a cosine classifier, at every location (dense) or pooled.
 
-    Or, by --method, as the systems that the paper compares with are trained. Writes the base network to --out, and
-    next to it a log (.jsonl) and the curves (.png). A run that was stopped or killed goes on with --resume.
+    With --method, train like one of the systems that the paper compares with. Writes the base network to --out, and
+    next to it a log (.jsonl) and the curves (.png). A run that was stopped or killed continues with --resume.
     --workers trains in several processes on this machine, `torchrun -m implanting pretrain` on several machines.
     """
 
@@ -50,11 +50,11 @@ class Pretrain:
     out: Path
     """The base network's file, such as base.safetensors."""
     recipe: RecipeName = "cpu"
-    """Values for all the settings below; a flag overrides one of them. `implanting info --recipes` describes each."""
+    """Values for all settings below; a flag overrides one of them. `implanting info --recipes` describes them."""
     resume: bool = False
-    """Go on from what --out holds; start afresh where it holds nothing."""
+    """Continue the run in --out, or start a new one if there is none."""
     overwrite: bool = False
-    """Replace what --out holds."""
+    """Replace an existing file at --out."""
     workers: int = 1
     """Processes on this machine that share each batch, with OMP_NUM_THREADS threads each, or one if that is not set."""
     json: bool = False
@@ -71,14 +71,14 @@ def main(arguments: Sequence[str]) -> int:
     require(command.workers >= 1, "workers", command.workers, "1 or more")
     if command.workers > 1 and world_size() == 1:
         return launch(command.workers, "pretrain", arguments)
-    # A worker that torchrun starts again goes on with what its run has written since, however that was begun.
+    # A worker restarted by torchrun continues from what its run has written, however the run was started.
     output = Output(command.out, command.resume or restarted(), command.overwrite and not restarted())
     set_threads(command.run.threads)
     device = choose_device(command.run.device)
     base_images, validation = read_splits(command.data, command.config)
     began = time.monotonic()
     base = train(command.config, base_images, validation, output, device)
-    description = cast(BaseDescription, base.description)  # which all that is trained here has
+    description = cast(BaseDescription, base.description)  # every network trained here has one
     return report(command, description.training, time.monotonic() - began)
 
 
@@ -115,7 +115,7 @@ def train(
     out: Output,
     device: torch.device,
 ) -> BaseNetwork:
-    """Stage 1 with a display, a log and the curves; a signal stops it after its current state is saved."""
+    """Run stage 1 with a display, a log and the curves; a signal stops it after saving its current state."""
     log, said = TrainingLog(out.path.with_suffix(".jsonl")), set[str]()
     with _stop_on_signal() as stopped, TrainingDisplay() as display:
 
@@ -139,7 +139,7 @@ def train(
 
 
 def read_splits(data: Path, config: PretrainConfig) -> tuple[ImageSet, ImageSet | None]:
-    """The base classes, and the validation classes where there are any."""
+    """Read the base classes, and the validation classes if there are any."""
     settings = config.data
 
     def read(split: str) -> ImageSet:
@@ -170,7 +170,7 @@ def read_splits(data: Path, config: PretrainConfig) -> tuple[ImageSet, ImageSet 
 
 @contextmanager
 def _going_on(said: set[str]) -> Iterator[None]:
-    """Say once that a file beside the base network cannot be written; training is worth more than its log."""
+    """Report once if a log or curve cannot be written; training continues, as it is worth more than its log."""
     try:
         yield
     except ConfigError as error:
@@ -181,7 +181,7 @@ def _going_on(said: set[str]) -> Iterator[None]:
 
 @contextmanager
 def _stop_on_signal() -> Iterator[list[int]]:
-    """A list that is filled when Ctrl-C or a termination asks the run to stop; a second Ctrl-C stops at once."""
+    """Yield a list that is filled when Ctrl-C or SIGTERM asks the run to stop; a second Ctrl-C stops at once."""
     received: list[int] = []
 
     def note(number: int, _frame: Any) -> None:
@@ -199,9 +199,9 @@ def _stop_on_signal() -> Iterator[list[int]]:
 
 
 def report(command: Pretrain, training: TrainingFacts, seconds: float) -> int:
-    """A table or the JSON document, and the exit status."""
+    """Print a table or the JSON document, and return the exit status."""
     if not training.finished:
-        say(f"stopped at step {training.step} of {training.steps}; the same command with --resume goes on")
+        say(f"stopped at step {training.step} of {training.steps}; the same command with --resume continues")
         return 130
     last = training.validation[-1:]
     if command.json:

@@ -1,4 +1,4 @@
-"""`implanting score`: how often a classifier is right on labelled images, class by class, with a report to look at."""
+"""`implanting score`: measure the accuracy of a classifier on labelled images, per class, with a report."""
 
 import dataclasses
 import time
@@ -25,15 +25,15 @@ from implanting.runtime import check_destination, holds, set_threads, write_atom
 from implanting.version import __version__
 
 CONFUSIONS = 5
-"""Commonest wrong answers that are printed."""
+"""The number of most common wrong answers that are printed."""
 
 
 @dataclass(frozen=True)
 class ScoreCommand:
-    """Accuracy of a classifier on a folder of labelled images, one sub-folder per class, with a 95 % interval.
+    """Measure the accuracy of a classifier on a folder of labelled images, one sub-folder per class.
 
-    A folder that is named after none of the classifier's classes is pointed out. Its images count as fitting no class:
-    the answer is right where the classifier was made with --unknown and gives it.
+    The accuracy has a 95 % interval. A folder that is not named after a class of the classifier is reported. Its images
+    count as fitting no class: the right answer for them is the label given to `implanting fit --unknown`.
     """
 
     file: Annotated[Path, tyro.conf.Positional]
@@ -43,22 +43,22 @@ class ScoreCommand:
     report: Path | None = None
     """Write a report to this file (.html): confusion matrix, and heat maps of right and wrong answers."""
     shown: int = 12
-    """Right answers, and as many wrong ones, that the report shows at most."""
+    """The largest number of right answers, and of wrong ones, that the report shows."""
     answers: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-    """Write a row per image to this file (.csv): its true class, the answer and its probability."""
+    """Write one row per image to this file (.csv): its true class, the answer and its probability."""
     skip_bad: bool = False
-    """Leave out images that do not decode, and say which."""
+    """Skip images that fail to decode, and list them."""
     overwrite: bool = False
-    """Let --report replace a page that this command has not written."""
+    """Let --report replace a page that was not written by this command."""
     json: bool = False
     """End with one JSON document on stdout."""
     base: str | None = None
-    """The base network of a slim classifier, where it is not found by name."""
+    """The base network of a slim classifier, if it is not found by name."""
     run: RunConfig = field(default_factory=RunConfig)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Classify all images, count, and show."""
+    """Classify all images, and show how many answers are right."""
     command = parse(ScoreCommand, "score", arguments)
     require(command.shown >= 0, "shown", command.shown, "0 or more")
     if command.report is not None:
@@ -84,7 +84,7 @@ def main(arguments: Sequence[str]) -> int:
     show(command, score, remarks, time.monotonic() - began)
     for remark in remarks:
         say(f"{command.labelled}: {remark}")
-    if command.answers is not None:  # last, so that a full disk costs no results
+    if command.answers is not None:  # last, so that a full disk loses no results
         write_atomically(command.answers, _as_csv(labels, answers))
     if command.report is not None:
         write_report(_report_of(command, classifier, score, labels, answers, remarks), command.report)
@@ -92,7 +92,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _strange_folders(classifier: ImageClassifier, labels: Sequence[Any]) -> list[str]:
-    """A line per folder that is named after no class, with the class of the most similar name."""
+    """List the folders that are not named after a class, each with the class of the most similar name."""
     known = {str(label).casefold(): label for label in classifier.classes_.tolist()}
     remarks = []
     for label, images in Counter(labels).items():
@@ -104,7 +104,7 @@ def _strange_folders(classifier: ImageClassifier, labels: Sequence[Any]) -> list
         )
         never = "" if classifier.unknown is not None else ", which this classifier never answers"
         remarks.append(
-            f"folder {str(label)!r} is no class, so its {images} images count as none of these{never}{guess}"
+            f"folder {str(label)!r} is not a class, so its {images} images count as none of these{never}{guess}"
         )
     return remarks
 
@@ -130,7 +130,7 @@ def _as_csv(labels: Sequence[Any], answers: Sequence[Answer]) -> bytes:
 
 
 def _score_of(classifier: ImageClassifier, labels: Sequence[Any], answers: Sequence[Answer]) -> Score:
-    """True and given classes by number; what is no class of the classifier is "none of these"."""
+    """Convert true and predicted classes to numbers; a label that is not a class is "none of these"."""
     numbers = {label: number for number, label in enumerate(classifier.classes_.tolist())}
     if not any(label in numbers for label in labels):
         raise ConfigError(
@@ -150,7 +150,7 @@ def _report_of(
     answers: Sequence[Answer],
     remarks: Sequence[str],
 ) -> ScoreReport:
-    """The report, with heat maps of the most telling answers."""
+    """Make the report, with heat maps of the most instructive answers."""
     sure = np.array([answer.ranking[0][1] for answer in answers])
 
     def shown(images: Sequence[int], doing: str) -> list[Shown]:
@@ -176,7 +176,7 @@ def _report_of(
 
 
 def _reliability(score: Score, labels: Sequence[Any], answers: Sequence[Answer]) -> list[Bin]:
-    """Of the likeliest classes of images that are of a class, whether or not they were refused."""
+    """Bin the likeliest classes of images of known classes, whether or not they were answered as unknown."""
     known = score.truth != NONE
     sure = np.array([answer.ranking[0][1] for answer in answers])
     right = np.array([answer.ranking[0][0] == label for answer, label in zip(answers, labels, strict=True)])
@@ -184,14 +184,14 @@ def _reliability(score: Score, labels: Sequence[Any], answers: Sequence[Answer])
 
 
 def _shown_image(classifier: ImageClassifier, label: Any, answer: Answer) -> Shown:
-    """Where the image looks like the class it was given, and like the true one or the next best."""
+    """Explain an image by the predicted class, and by the true class or the second most probable."""
     explanation = classifier.explain(answer.source, top=len(classifier.classes_))
     named = dataclasses.replace(explanation, classes=tuple(map(str, explanation.classes)))
     return Shown.of(str(answer.source), str(label), str(answer.label), named)
 
 
 def show(command: ScoreCommand, score: Score, remarks: Sequence[str], seconds: float) -> None:
-    """The table, or the document."""
+    """Print the table, or the JSON document."""
     names = (*score.classes, "none of these")
     if command.json:
         classes = [_share_row(name, share) for name, share in zip(names, score.per_class, strict=True) if share.total]
@@ -217,6 +217,6 @@ def show(command: ScoreCommand, score: Score, remarks: Sequence[str], seconds: f
 
 
 def _share_row(name: str, share: Share) -> dict[str, Any]:
-    """A class as a row of a JSON document."""
+    """Make the row of a class for a JSON document."""
     low, high = share.interval
     return {"class": name, "mean": share.mean, "low": low, "high": high, "images": share.total}

@@ -1,4 +1,4 @@
-"""`implanting suggest`: which of many unlabelled photos to label next."""
+"""`implanting suggest`: choose which unlabelled photos to label next."""
 
 import time
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from implanting.version import __version__
 
 @dataclass(frozen=True)
 class Suggest:
-    """The photos to label next: those that the classifier is unsure of, and that are unlike each other.
+    """Suggest photos to label next: those that the classifier is unsure about and that differ from each other.
 
     Label them, add them with `implanting fit --from FILE --add-images`, or fit again, and ask for the next ones.
     """
@@ -30,16 +30,16 @@ class Suggest:
     images: Annotated[tuple[str, ...], tyro.conf.Positional]
     """Unlabelled image files, folders, patterns, or - for standard input."""
     count: int = 20
-    """How many photos to name."""
+    """How many photos to suggest."""
     json: bool = False
     """End with one JSON document on stdout."""
     base: str | None = None
-    """The base network of a slim classifier, where it is not found by name."""
+    """The base network of a slim classifier, if it is not found by name."""
     run: RunConfig = field(default_factory=RunConfig)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Look at all photos, then name those to label."""
+    """Look at all photos, then print those to label."""
     command = parse(Suggest, "suggest", arguments)
     require(command.count >= 1, "count", command.count, "1 or more")
     set_threads(command.run.threads)
