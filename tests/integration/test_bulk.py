@@ -177,7 +177,7 @@ def test_answers_do_not_replace_the_list_on_standard_input(trees, album, tmp_pat
         (["--shard", "3/2", "--out", "a.csv"], "--shard is 3/2; it must be i/n"),
         (["--shard", "1/2"], "--shard needs a file to write to"),
         (["--out", "a.txt"], "must end in .jsonl, .csv, .parquet"),
-        (["--out", "a.csv", "--csv"], "--out says the format"),
+        (["--out", "a.csv", "--csv"], "--out sets the format"),
         (["--csv", "--json"], "exclude each other"),
         (["--min-probability", "0.5"], "--sort-into"),
         (["--sort-into", "album/sorted"], "choose a folder outside"),

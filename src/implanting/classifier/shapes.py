@@ -107,7 +107,8 @@ def _channels(tensors: Mapping[str, Tensor]) -> int:
 def _implants(base: BaseNetwork, tensors: Mapping[str, Tensor]) -> dict[str, Needed]:
     if base.tail is None:
         raise ValueError("the base network has no description of implanted layers")
-    needed, channels = {}, _channels(tensors)
+    needed: dict[str, Needed] = {}
+    channels = _channels(tensors)
     for number, layer in enumerate(base.tail.layers):
         taps = layer.kernel**2 * channels
         shapes: dict[str, Shape] = {"base_weight": (1, layer.channels, taps)}

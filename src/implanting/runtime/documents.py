@@ -39,4 +39,4 @@ def checked(values: Any, kind: type[Document]) -> Document:
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     except msgspec.MsgspecError as fault:
-        raise ValueError(str(fault).replace("`$.", "`").replace("`$`", "the document")) from None
+        raise ValueError(str(fault).replace("`$.", "`").replace("`$`", "the document").replace("`", "'")) from None
