@@ -50,7 +50,7 @@ def test_a_folder_that_is_no_class_is_named_with_the_nearest_class(trees, photos
         "folder 'ash tree' is not a class, so its 4 images count as none of these, which this classifier never answers"
     )
     assert folder in said.err
-    assert "folder 'zzz' is no class" in said.err
+    assert "folder 'zzz' is not a class" in said.err
     assert "none of these" in said.out
     (labelled / "ash tree").rename(labelled / "ash")
     assert score(trees, labelled, "--json") == 0

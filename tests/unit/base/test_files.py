@@ -68,7 +68,7 @@ def test_an_imagenet_base_embedded_in_another_document_comes_back(name, megabyte
     assert torch.equal(again.read(images), base.read(images))
     with pytest.raises(CheckpointError, match="damaged"):
         base_from_document(document, dict(list(tensors.items())[1:]))
-    with pytest.raises(CheckpointError, match="implants beside 2 blocks"):
+    with pytest.raises(CheckpointError, match="implants in 2 blocks"):
         base_from_document({**document, "implanted_blocks": 2}, tensors)
     with pytest.raises(CheckpointError, match="'other', unknown to this version"):
         base_from_document({**document, "origin": "other"}, tensors)
