@@ -138,6 +138,17 @@ BENCHES = {
 """For each subject of a bench: flags that make it small, a figure of its rows, its tables."""
 
 
+def test_bench_serve_measures_the_service(base_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("base").symlink_to(base_file)
+    flags = ["--base", "base", "--photos", "4", "--requests", "10", "--large", "60", "--added", "2", "--rounds", "1"]
+    printed = implanting(sys.executable, "-m", "implanting", "bench", "serve", *flags, "--json").stdout
+    document = json.loads(printed.splitlines()[-1])
+    assert [(row["clients"], row["ratio"] > 0) for row in document["results"]] == [(1, True), (4, True), (16, True)]
+    assert document["memory"]["requests"] > 0
+    assert min(*document["answer"].values(), *document["adding"].values()) > 0
+
+
 @pytest.mark.parametrize("subject", BENCHES)
 def test_benches_tell_what_they_measured(
     subject: str,

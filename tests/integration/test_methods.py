@@ -113,7 +113,7 @@ def test_base_classes_are_told_apart_by_those_that_can(classes: str, bases: Path
 @pytest.mark.parametrize(
     ("base", "flags", "said"),
     [
-        ("cosine", ["--method", "tadam"], "make one with `implanting pretrain --method tadam`"),
+        ("cosine", ["--method", "tadam"], "make one with `implanting pretrain` and --method tadam"),
         ("maml", ["--method", "nearest"], "tested by --method maml alone"),
         ("maml", ["--way", "3"], "set --way 5, or train with --train-way 3"),
         ("pn", ["--classes", "both"], "--method pn classifies novel classes only"),
