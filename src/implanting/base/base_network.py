@@ -51,10 +51,9 @@ class HeadDefaults:
     reading_weights: tuple[tuple[float, ...], ...] = ((1.0,),)
     """Rows of weights, one per reading. The first row is the default; a task uses another row if that predicts its
     held-out supports clearly better."""
-    recognition: tuple[tuple[int, int], ...] = ()
-    """Pairs of readings: the square roots of the probabilities of known classes, and a reading of a middle layer. The
-    less these probabilities recognise the supports, the more the weight of the middle reading in the first row grows,
-    up to `MOST_UNKNOWN` times."""
+    recognition: tuple[int, int] | None = None
+    """The places of two readings: the rooted probabilities of known classes, and the middle reading. The less these
+    probabilities recognise the supports, the larger is the middle reading's weight in the first row."""
     penalty: float = 0.03
     """The L2 penalty: half of it times the squared length of the class weights is added to the sum of
     cross-entropies."""
@@ -69,10 +68,12 @@ class HeadDefaults:
 
     def weights_for(self, supports: Float[Tensor, "image dim"], dims: Sequence[int]) -> tuple[tuple[float, ...], ...]:
         """Return the candidate rows of reading weights for these supports; the first row is the default."""
-        rule, parts = list(self.reading_weights[0]), supports.split(list(dims), dim=1)
-        for classes, middle in self.recognition:
-            unknown = (mean_entropy(parts[classes]) - RECOGNISED) / (UNRECOGNISED - RECOGNISED)
-            rule[middle] *= MOST_UNKNOWN ** min(max(unknown, 0.0), 1.0)
+        if self.recognition is None:
+            return self.reading_weights
+        classes, middle = self.recognition
+        entropy = mean_entropy(supports.split(list(dims), dim=1)[classes])
+        rule, unknown = list(self.reading_weights[0]), (entropy - RECOGNISED) / (UNRECOGNISED - RECOGNISED)
+        rule[middle] *= MOST_UNKNOWN ** min(max(unknown, 0.0), 1.0)
         return tuple(rule), *self.reading_weights[1:]
 
 

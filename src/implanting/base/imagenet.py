@@ -6,7 +6,6 @@ weights and read plain tensors from it.
 
 import dataclasses
 import hashlib
-import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -191,24 +190,24 @@ def _base_of(
         implants_from_shots=5,
         few_shot_views=VIEWS,
         calibrations=_calibrations(name),
-        head=_head([network.class_weights is not None for network in networks]),
+        head=_head(name, [network.class_weights is not None for network in networks]),
     )
     usage = usage.for_scaled_tau(tau / IMAGENET_BASES[name].tau)
     network = networks[0] if len(networks) == 1 else SideBySide(networks)
     return BaseNetwork(network, preprocessing, name=name, pooling=pooling, tau=tau, usage=usage)
 
 
-def _head(with_classes: Sequence[bool]) -> HeadDefaults:
-    """Defaults of a head, chosen on flowers, birds and drawn characters. There is one entry of `with_classes` per
-    network; a network without ImageNet's classifier weights has one reading less.
+def _head(name: str, with_classes: Sequence[bool]) -> HeadDefaults:
+    """Defaults of a head, chosen on flowers, birds and drawn characters with Lite0.
+
+    There is one entry of `with_classes` per network; a network without ImageNet's classifier weights has one reading
+    less. Only of Lite0 at 224 px does the entropy of predictions separate photos from drawings (docs/lab-log.md).
     """
     others = [LAST_WEIGHTS if known else LAST_WEIGHTS[:2] for known in with_classes]
     rows = (tuple(weight for last in others for weight in (*last, middle)) for middle in MIDDLE_WEIGHTS)
-    middles = list(itertools.accumulate(len(last) + 1 for last in others))
-    recognition = tuple((end - 2, end - 1) for end, known in zip(middles, with_classes, strict=True) if known)
-    return HeadDefaults(
-        tuple(rows), recognition, few_shot_views=2, calibrations=_calibrations(IMAGENET, "head_calibrations")
-    )
+    recognition = (2, 3) if name == IMAGENET and with_classes[0] else None
+    calibrations = _calibrations(IMAGENET, "head_calibrations")
+    return HeadDefaults(tuple(rows), recognition, few_shot_views=2, calibrations=calibrations)
 
 
 @cache

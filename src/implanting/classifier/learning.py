@@ -119,8 +119,10 @@ def fitted_again(learned: Learned) -> Learned:
     readings, defaults = learned.readings, learned.base.usage.head
     queries, labels = readings.vectors[:, 0].float(), readings.labels
     supports = queries if learned.support_views == 1 else readings.vectors.float().mean(1)
-    dims = learned.base.reading_dims
-    fitted = fit_head(supports, queries, labels, dims, defaults.weights_for(queries, dims), defaults.penalty)
+    dims, weights = learned.base.reading_dims, defaults.reading_weights
+    if learned.size == min(learned.base.preprocessing.image_size):  # at other sizes entropies mean something else
+        weights = defaults.weights_for(queries, dims)
+    fitted = fit_head(supports, queries, labels, dims, weights, defaults.penalty)
     calibration = _head_calibration(learned.base, fitted, labels)
     probabilities = torch.softmax(calibration.power * fitted.held_out.scores, dim=-1)
     kept = readings
