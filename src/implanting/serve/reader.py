@@ -93,7 +93,7 @@ class Reader:
             return
         try:
             readings = read(self._base(), np.stack(pixels))
-        except Exception as error:
+        except Exception as error:  # whatever it is, those who wait for an answer must get it
             for future in futures:
                 future.set_exception(error)
             return

@@ -45,6 +45,13 @@ def test_the_less_a_base_recognises_the_supports_the_more_its_middle_counts(know
     assert tuple(others) == base.usage.head.reading_weights[1:]
 
 
+@pytest.mark.parametrize("name", ["efficientnet-lite2", "lite0+lite2"])
+def test_larger_bases_weigh_their_middle_alike_whatever_they_recognise(name):
+    base = load_base(name)
+    vectors = torch.rand(3, sum(base.reading_dims))  # predictions of high entropy
+    assert base.usage.head.weights_for(vectors, base.reading_dims) == base.usage.head.reading_weights
+
+
 def test_a_larger_tau_is_undone_by_smaller_powers():
     usage = UsageDefaults(calibrations={1: {"power": 3.0, "cut": 0.5}, 2: {"power": 1.0, "cut": 0.1}}).for_scaled_tau(
         2.0

@@ -8,12 +8,13 @@ import pytest
 import torch
 
 from implanting.base import BaseNetwork, load_base
+from implanting.base.base_network import HeadDefaults
 from implanting.classifier.estimator import FewShotClassifier
 from implanting.classifier.learning import fitted_again
 from implanting.errors import ConfigError
 from rounding import assert_near
 from toy_classifier import ASKED, IMAGES, NAMES, TRAINED, fitted
-from toys import toy_base
+from toys import noise, toy_base
 
 
 def answered_by(base: BaseNetwork, images: int = 16, **settings: object) -> str:
@@ -125,3 +126,13 @@ def test_a_thousand_classes_of_one_image(base):
     images = np.random.default_rng(0).integers(0, 256, (1000, 16, 16, 3), dtype=np.uint8)
     classifier = FewShotClassifier(base, head="logistic").fit(images, np.arange(1000))
     assert (classifier.predict(images[:20]) == np.arange(20)).mean() > 0.3  # of noise, by a network of 16 features
+
+
+@pytest.mark.parametrize(("size", "asked"), [(224, 1), (96, 0)])
+def test_recognition_counts_at_the_size_of_the_base_alone(size, asked, monkeypatch):
+    calls = []
+    rule = HeadDefaults.weights_for
+    monkeypatch.setattr(HeadDefaults, "weights_for", lambda *given: calls.append(1) or rule(*given))
+    images = noise(4, size, size, 3).numpy()
+    FewShotClassifier("efficientnet-lite0", image_size=size).fit(images, ["oak", "oak", "elm", "elm"])
+    assert len(calls) == asked
