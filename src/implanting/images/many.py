@@ -6,8 +6,9 @@ bounded, so memory use does not depend on the number of images.
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -133,19 +134,21 @@ def decode_batches(
     workers: int = THREADS,
     progress: Progress = silent,
     doing: str = "decoding",
-) -> Iterator[Batch]:
+) -> Generator[Batch]:
     """Yield all images, `size` pixels square, in batches of `batch_size` sources; progress counts images.
 
     An image that fails to decode raises an error after the batches before it were yielded. With `skip_bad` it is
     reported in its batch instead, which is then smaller and may be empty.
     """
-    images = progress(_decoded_ahead(sources, size, batch_size, workers), doing, len(sources))
-    return (coming.batch(skip_bad) for coming, row in images if row == len(coming.rows) - 1)
+    with closing(_decoded_ahead(sources, size, batch_size, workers)) as images:
+        for coming, row in progress(images, doing, len(sources)):
+            if row == len(coming.rows) - 1:
+                yield coming.batch(skip_bad)
 
 
 def _decoded_ahead(
     sources: Iterable[ImageSource], size: int, batch_size: int, workers: int
-) -> Iterator[tuple["_Coming", int]]:
+) -> Generator[tuple["_Coming", int]]:
     """Yield the batch and the row of each image in order, once it is decoded or has failed."""
     with ThreadPoolExecutor(workers, "implanting-decode") as threads:
         ahead: deque[_Coming] = deque()
