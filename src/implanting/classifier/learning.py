@@ -119,11 +119,12 @@ def fitted_again(learned: Learned) -> Learned:
     readings, defaults = learned.readings, learned.base.usage.head
     queries, labels = readings.vectors[:, 0].float(), readings.labels
     supports = queries if learned.support_views == 1 else readings.vectors.float().mean(1)
-    dims, weights = learned.base.reading_dims, defaults.reading_weights
-    if learned.size == min(learned.base.preprocessing.image_size):  # at other sizes entropies mean something else
-        weights = defaults.weights_for(queries, dims)
-    fitted = fit_head(supports, queries, labels, dims, weights, defaults.penalty)
-    calibration = _head_calibration(learned.base, fitted, labels)
+    dims = learned.base.reading_dims
+    if learned.size != min(learned.base.preprocessing.image_size):  # at other sizes entropies mean something else
+        defaults = replace(defaults, recognition=None)
+    fitted = fit_head(supports, queries, labels, dims, defaults.weights_for(queries, dims), defaults.penalty)
+    stored = defaults.calibrations_for(len(learned.counts), defaults.unrecognised(queries, dims))
+    calibration = _head_calibration(stored, fitted, labels)
     probabilities = torch.softmax(calibration.power * fitted.held_out.scores, dim=-1)
     kept = readings
     if len(labels) > KEPT:
@@ -138,9 +139,11 @@ def fitted_again(learned: Learned) -> Learned:
     )
 
 
-def _head_calibration(base: BaseNetwork, fitted: Fitted, labels: Int[Tensor, " image"]) -> Calibration:
-    """Calibrate on the held-out supports if there are any, backed by the base's stored calibration."""
-    usual = _usual(base.usage.head.calibrations, labels.bincount())
+def _head_calibration(
+    stored: Mapping[int, Mapping[str, Any]], fitted: Fitted, labels: Int[Tensor, " image"]
+) -> Calibration:
+    """Calibrate on the held-out supports if there are any, backed by the base's stored calibrations."""
+    usual = _usual(stored, labels.bincount())
     asked = fitted.held_out.distances.isfinite()
     if not asked.any():
         return usual
