@@ -528,9 +528,7 @@ def run_case(kind: str, seed: int, number: int, keep: Path) -> bool:
         with watched():
             KINDS[kind](random.Random(f"{seed} {kind} {number}"), folder)
         return True
-    except BaseException as fault:
-        if isinstance(fault, KeyboardInterrupt):
-            raise
+    except BaseException:
         kept = keep / f"{kind}-{seed}-{number}"
         shutil.copytree(folder, kept, symlinks=True, dirs_exist_ok=True, ignore=lambda place, entries: [
             name for name in entries if not (Path(place) / name).is_file() and not (Path(place) / name).is_dir()
@@ -550,13 +548,14 @@ def run(seconds: float, cases: int, seed: int, keep: Path, kinds: list[str]) -> 
     resource.setrlimit(resource.RLIMIT_AS, (held + MEMORY, resource.RLIM_INFINITY))
     torch.set_num_threads(1)
     done, failed, began, number = Counter[str](), Counter[str](), time.monotonic(), 0
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with contextlib.suppress(KeyboardInterrupt):  # stopped early, it still says how far it came
-        while number < cases and time.monotonic() - began < seconds:
-            for kind in kinds:
-                failed[kind] += not run_case(kind, seed, number, keep)
-                done[kind] += 1
-            number += 1
+    stopped: list[int] = []  # a KeyboardInterrupt would be taken by the command that runs
+    for number_of_signal in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number_of_signal, lambda signalled, _: stopped.append(signalled))
+    while not stopped and number < cases and time.monotonic() - began < seconds:
+        for kind in kinds:
+            failed[kind] += not run_case(kind, seed, number, keep)
+            done[kind] += 1
+        number += 1
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     seconds = time.monotonic() - began
     print(f"{done.total()} cases in {seconds:.0f} s, {failed.total()} failed; seed {seed}, peak {peak:.2f} GiB")
