@@ -130,6 +130,11 @@ class AugmentConfig:
         require(self.crop_padding >= 0, "crop_padding", self.crop_padding, "0 or more")
         require(0 <= self.jitter <= 1, "jitter", self.jitter, "from 0 to 1")
 
+    @property
+    def changes_images(self) -> bool:
+        """Whether there are any random changes."""
+        return self.crop_padding > 0 or self.flip or self.jitter > 0
+
 
 @dataclass(frozen=True)
 class DataConfig:
