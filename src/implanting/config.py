@@ -17,6 +17,9 @@ from implanting.errors import ConfigError
 WIDE_CHANNELS = 16
 """Channels that WIDE adds to the last block: as many as implants add."""
 
+MOST_MEMBERS = 16
+"""Largest number of networks side by side."""
+
 MEMORY_BUDGET = 4 * 2**30
 """Bytes of decoded images kept in memory; a larger set is memory-mapped from a temporary file."""
 
@@ -106,10 +109,15 @@ class NetworkConfig:
     """Channels of the first block (64 is the paper's); the other blocks scale with it."""
     wide: bool = False
     """Add 16 channels to the last block (the paper's WIDE baseline)."""
+    members: int = 1
+    """Networks of this width side by side, whose features are joined; `implanting join` makes them of trained ones."""
 
     def __post_init__(self) -> None:
         require_listed(self)
         require(1 <= self.width <= 2**16, "width", self.width, f"from 1 to {2**16}")
+        require(1 <= self.members <= MOST_MEMBERS, "members", self.members, f"from 1 to {MOST_MEMBERS}")
+        if self.wide and self.members > 1:
+            raise ConfigError("`wide` adds channels to one network: leave it out, or set `members` to 1")
 
 
 @dataclass(frozen=True)
