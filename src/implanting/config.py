@@ -61,6 +61,9 @@ MethodName = Literal[
 ]
 """How tasks are answered."""
 
+LinearMethod = Literal["logistic", "baseline++", "imprinted"]
+"""The methods that are linear classifiers of one vector per image."""
+
 
 def require(condition: bool, name: str, value: object, needed: str) -> None:
     """Raise a `ConfigError` that names the setting, unless the condition holds."""
@@ -137,6 +140,11 @@ class AugmentConfig:
         require_listed(self)
         require(self.crop_padding >= 0, "crop_padding", self.crop_padding, "0 or more")
         require(0 <= self.jitter <= 1, "jitter", self.jitter, "from 0 to 1")
+
+    @property
+    def changes_images(self) -> bool:
+        """Whether there are any random changes."""
+        return self.crop_padding > 0 or self.flip or self.jitter > 0
 
 
 @dataclass(frozen=True)
@@ -433,6 +441,8 @@ class ClassifierConfig:
     head: Literal["auto", "logistic", "prototypes"] = "auto"
     """How classes are told apart: a trained logistic head, prototypes (the paper's way), or auto: prototypes with
     implants, else the head."""
+    method: Literal["auto"] | MethodName = "auto"
+    """A method of `implanting info --methods` that needs no training of its own; auto: as --head and --implants say."""
     implants: Literal["auto"] | bool = "auto"
     """Train implants on the examples: True, False, or auto, which trains them if they helped on validation images."""
     unknown: str | None = None
