@@ -12,6 +12,7 @@ from implanting.baselines.dynamic_few_shot import DynamicFewShot
 from implanting.baselines.episodes import Episodes
 from implanting.baselines.imprinted_weights import BaseExamples, ImprintedMethod
 from implanting.baselines.joint import JointQueries
+from implanting.baselines.linear import linear_classifier
 from implanting.baselines.logistic_regression import LogisticMethod
 from implanting.baselines.nearest_neighbour import NearestMethod
 from implanting.baselines.simple_shot import SimpleShotMethod
@@ -33,6 +34,7 @@ __all__ = [
     "System",
     "build_system",
     "co_trains",
+    "linear_classifier",
     "load_own",
     "pooled",
     "system_method",

@@ -56,6 +56,7 @@ VERBS = {
     "serve": "serve a page to make classifiers by dropping photos, and an HTTP API",
     "demo": "train and test on handwritten digits, in about three minutes",
     "pretrain": "stage 1: train a base network on base classes",
+    "join": "put base networks side by side, as one",
     "evaluate": "measure few-shot accuracy of a base network on novel classes",
     "reproduce": "reproduce a table or the figure of the paper, next to its own numbers, and check its claims",
     "bench": "measure speed and memory against the usual approach, on this machine",

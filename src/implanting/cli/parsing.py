@@ -49,6 +49,8 @@ EXAMPLES = {
   implanting pretrain --data photos --splits classes.json --image-size 84 --epochs 30 --out base.safetensors
   implanting pretrain --data cifar-100-python.tar.gz --splits fc100 --pooling gap --out gap.safetensors
   implanting pretrain --data data/FC100 --recipe cpu --method tadam --out tadam.safetensors""",
+    "join": """\
+  implanting join dense.safetensors gap.safetensors --data data/FC100 --out both.safetensors""",
     "evaluate": """\
   implanting evaluate --base base.safetensors --data data/FC100 --shot 1 5 10
   implanting evaluate --base base.safetensors --data data/FC100 --shot 5 --implants --tasks 400 --workers 2

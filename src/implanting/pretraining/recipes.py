@@ -19,11 +19,16 @@ class Recipe:
 
 
 def with_method(config: PretrainConfig, method: TrainingMethod, start: str | None = None) -> PretrainConfig:
-    """A recipe changed to what another method is usually trained with; its length and augmentation stay."""
+    """A recipe changed to what another method is usually trained with; its length stays."""
     changes: dict[TrainingMethod, dict[str, Any]] = {
         "cosine": {},
         "pn": {"pooling": "gap", "optimizer": "adam", "learning_rate": 1e-3},
-        "gidaris": {"pooling": "gap", "shrink_size": None},
+        "gidaris": {
+            "pooling": "gap",
+            "shrink_size": None,
+            # The network is frozen: without augmentation, it sees each image once in the whole of training.
+            "augment": AugmentConfig(crop_padding=0, flip=False),
+        },
         "maml": {
             "architecture": NetworkConfig(network="c64f"),
             "pooling": "flatten",
@@ -34,7 +39,7 @@ def with_method(config: PretrainConfig, method: TrainingMethod, start: str | Non
             "episode": EpisodeConfig(episodes=4),
             "validation_tasks": 100,
         },
-        "tadam": {"pooling": "gap", "tau": 1.0},
+        "tadam": {"pooling": "gap", "tau": 1.0, "optimizer": "adam", "learning_rate": 1e-3},
     }
     return replace(config, method=method, start=start, **changes[method])
 

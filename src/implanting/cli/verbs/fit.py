@@ -135,7 +135,7 @@ def _change_settings(classifier: ImageClassifier, given: ClassifierConfig) -> No
         name, value = item.name, getattr(given, item.name)
         if name == "base" or value in (getattr(default, name), getattr(classifier, name)):
             continue
-        if name in ("keep_supports", "image_size"):
+        if name in ("keep_supports", "image_size", "method"):
             raise ConfigError(f"--{name.replace('_', '-')} cannot be changed afterwards: fit again from the photos")
         setattr(classifier, name, value)
     classifier.check_settings(classifier.classes_)
@@ -163,6 +163,7 @@ def show(command: Fit, classifier: ImageClassifier, examples: Examples | None, s
         classes = dict(zip(map(str, classifier.classes_.tolist()), counts, strict=True))
         print_document(
             {"out": str(command.out), "classes": classes, "base": classifier.base_.name, "implants": implants}
+            | {"method": classifier.method}
             | {"calibration": classifier.learned_.calibration.told_by, "seconds": seconds, "code_version": __version__}
             | ({"examples": document(examples, findings)} if examples is not None and findings is not None else {})
         )
