@@ -84,6 +84,11 @@ def way_of(
     return Way(implants=False, head=not untold)
 
 
+def default_way(base: BaseNetwork, counts: Int[Tensor, " way"]) -> Way:
+    """Return how a task with this many supports per class is learned if no setting is given."""
+    return way_of("auto", "auto", base, counts, InferenceConfig())
+
+
 def with_implants(asked: Literal["auto"] | bool | np.bool_, base: BaseNetwork, counts: Int[Tensor, " way"]) -> bool:
     """Resolve the setting `implants`; "auto" trains them where they are known to help prototypes and take seconds."""
     if asked != "auto":

@@ -20,7 +20,7 @@ from implanting.images import load
 from implanting.serve.api import FOREVER, PHOTO_BYTES, PROBLEMS, shown_name
 from implanting.serve.guard import Limits
 from implanting.serve.learner import Learner, picture_path
-from implanting.serve.learning import NONE, Fitted, Reading, unit
+from implanting.serve.learning import Fitted, Reading, unit, vectors_of
 from implanting.serve.models import (
     MOST,
     Answer,
@@ -32,7 +32,9 @@ from implanting.serve.models import (
     Refused,
     Unlabelled,
 )
-from implanting.serve.store import Missing, Store
+from implanting.serve.naming import NONE
+from implanting.serve.problems import Missing
+from implanting.serve.store import Store
 
 NEAREST = 4
 """Number of similar examples that come with an answer."""
@@ -57,10 +59,10 @@ FORMULAS = "=+-@\t\r"
 """Characters that begin a formula in a spreadsheet."""
 
 NEXT = 100
-"""Photos that are suggested to be labelled next."""
+"""Number of photos that are suggested to be labelled next."""
 
 EXPLAINED = 32
-"""Photos whose maps are kept in memory."""
+"""Number of photos whose heat maps are kept in memory."""
 
 
 def asking_routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
@@ -75,7 +77,7 @@ def asking_routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
     ) -> Answers:
         """Ask about photos, which are not kept. Photos that are asked about at the same time go through the network
         together."""
-        fitted = learner.fitted(project)
+        fitted = learner.fitted(project, trained=True)
         names, pixels, refused = [], [], []
         for upload in files[: limits.images]:
             name = shown_name(upload.filename)
@@ -85,7 +87,7 @@ def asking_routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
             except ImageError as error:
                 refused.append(Refused(name=name, message=f"{name!r}: {error}"))
         refused += [
-            Refused(name=shown_name(one.filename), message=f"at most {limits.images} photos are taken: send fewer")
+            Refused(name=shown_name(one.filename), message=f"at most {limits.images} photos are accepted: send fewer")
             for one in files[limits.images :]
         ]
         if not pixels:
@@ -95,11 +97,11 @@ def asking_routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
 
     @router.get("/projects/{project}/photos/{photo}/answer")
     def answer(project: Id, photo: Id) -> Answer:
-        """Ask about a photo of the project. What it is labelled plays no part, unless it is an example."""
+        """Ask about a photo of the project. If it is an example, the classifier has learned from it."""
         row = store.photo(project, photo)
         fitted = learner.fitted(project, wait=2.0)
         reading = learner.reading(project, photo)
-        return answers_for(fitted, [row["name"]], reading.vector[None], MOST, leave_out=photo)[0]
+        return answers_for(fitted, [row["name"]], [reading], MOST, leave_out=photo)[0]
 
     @router.get("/projects/{project}/answers")
     def unlabelled(project: Id) -> Unlabelled:
@@ -109,11 +111,11 @@ def asking_routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
 
     @router.get("/projects/{project}/answers.csv", response_class=Response)
     def answers_csv(project: Id) -> Response:
-        """The same as a table: photo, answer, probability of the likeliest class, then of every class."""
-        fitted = learner.fitted(project)
+        """The same answers as a table: photo, answer, probability of the likeliest class, then of every class."""
+        fitted = learner.fitted(project, trained=True)
         readings = unlabelled_readings(store, learner, project)
         names = [store.photo(project, photo)["name"] for photo in readings]
-        text = _csv(fitted, names, _vectors(readings)) if readings else _csv(fitted, [], None)
+        text = _csv(fitted, names, list(readings.values()))
         headers = {"content-disposition": 'attachment; filename="answers.csv"'}
         return Response(text.encode("utf-8-sig"), media_type="text/csv; charset=utf-8", headers=headers)
 
@@ -142,7 +144,7 @@ def asking_routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
 
 
 def answers_for(
-    fitted: Fitted, names: Sequence[str], readings: np.ndarray, top: int, leave_out: int | None = None
+    fitted: Fitted, names: Sequence[str], readings: Sequence[Reading], top: int, leave_out: int | None = None
 ) -> list[Answer]:
     """The answers for readings; an example that is asked about is not shown as its own nearest one."""
     given, refused = fitted.ask(readings)
@@ -175,8 +177,8 @@ def unlabelled_answers(fitted: Fitted, readings: dict[int, Reading]) -> Unlabell
     """Brief answers, and what to label next."""
     if not readings:
         return Unlabelled(revision=fitted.revision, answers=[], next=[])
-    photos, vectors = list(readings), _vectors(readings)
-    given, refused = fitted.ask(vectors)
+    photos, read = list(readings), list(readings.values())
+    given, refused = fitted.ask(read)
     second, first = np.partition(given, -2, axis=1)[:, -2:].T
     best = given.argmax(1)
     answers = [
@@ -190,20 +192,18 @@ def unlabelled_answers(fitted: Fitted, readings: dict[int, Reading]) -> Unlabell
         for row, photo in enumerate(photos)
     ]
     return Unlabelled(
-        revision=fitted.revision, answers=answers, next=[photos[row] for row in choose(given, unit(vectors), NEXT)]
+        revision=fitted.revision,
+        answers=answers,
+        next=[photos[row] for row in choose(given, unit(vectors_of(read)), NEXT)],
     )
 
 
-def _vectors(readings: dict[int, Reading]) -> np.ndarray:
-    return np.stack([reading.vector for reading in readings.values()])
-
-
-def _csv(fitted: Fitted, names: Sequence[str], readings: np.ndarray | None) -> str:
+def _csv(fitted: Fitted, names: Sequence[str], readings: Sequence[Reading]) -> str:
     classes = [str(name) for name in fitted.classifier.classes_.tolist()]
     text = io.StringIO()
     table = csv.writer(text)
     table.writerow(["photo", "answer", "probability", *map(_cell, classes)])
-    if readings is not None:
+    if readings:
         for name, row, none in zip(names, *fitted.ask(readings), strict=True):
             best = int(row.argmax())
             answer = NONE if none else classes[best]

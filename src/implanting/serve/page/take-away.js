@@ -6,6 +6,7 @@ import { h, note } from "./dom.js";
 const KINDS = [
   ["classifier", "Classifier file", "One safe file for the command line and for Python: implanting predict classifier.safetensors photo.jpg"],
   ["onnx", "ONNX file", "Runs without PyTorch, in many languages. Sizes and colours are handled inside, so it answers as this page does; that is checked on your own photos first."],
+  ["html", "Stand-alone page", "One file to open in a browser, on a phone too, or to pass on: drop photos on it and it answers as this page does, offline, without any server."],
 ];
 
 export function takeAway(main, project) {
