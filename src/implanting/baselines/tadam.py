@@ -93,7 +93,7 @@ def conditioned(network: Network, images: Images, films: Sequence[Film], tasks: 
 
     def film(maps: Tensor) -> Tensor:
         scale, shift = next(per_image)
-        return scale * maps + shift
+        return torch.addcmul(shift, scale, maps)
 
     return network.changed(images, film)
 
@@ -152,7 +152,7 @@ class TadamMethod:
     normalisation: Normalisation
     unconditioned: Vectors
     """The vector of each image by the unconditioned network; the codes of tasks are means of them."""
-    tasks_at_once: int = 4
+    tasks_at_once: int = 1  # maps of more tasks do not fit in the processor's cache
 
     @torch.inference_mode()
     def __call__(self, tasks: Tasks) -> tuple[Queries, Queries]:
