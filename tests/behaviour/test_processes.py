@@ -97,6 +97,13 @@ runpy.run_module("implanting", run_name="__main__", alter_sys=True)
 """
 
 
+def test_nothing_is_loaded_before_ctrl_c_is_one_line():
+    """The package is imported before `__main__` can say what Ctrl-C does, so it imports nothing else."""
+    script = "import sys; before = set(sys.modules); import implanting; print(sorted(set(sys.modules) - before))"
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=ENVIRONMENT, timeout=100)
+    assert ended.stdout == "['implanting', 'implanting.version']\n"
+
+
 @pytest.mark.parametrize("module", ["implanting.cli.main", "tyro", "numpy", "torch", "torch._C", "PIL.Image"])
 def test_ctrl_c_while_a_module_is_loaded_is_one_line(module):
     command = [sys.executable, "-c", INTERRUPTED.format(module=module)]
