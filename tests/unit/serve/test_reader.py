@@ -48,6 +48,30 @@ def test_a_question_comes_before_photos_that_nobody_waits_for(base: BaseNetwork)
     reader.close()
 
 
+def test_announced_questions_are_waited_for(base: BaseNetwork) -> None:
+    """A first question that is alone is read alone; two that were announced together are read together."""
+    images, batches = images_for(base, 1), []
+
+    def noted() -> BaseNetwork:
+        batches.append(len(loaded))
+        return base
+
+    def load() -> np.ndarray:
+        loaded.append(1)
+        return images[0]
+
+    loaded: list[int] = []
+    reader = Reader(noted)
+    reader.submit(load, Urgency.QUESTION).result(30)
+    with reader.announced():
+        first = reader.submit(load, Urgency.QUESTION)
+        second = reader.submit(load, Urgency.QUESTION)
+    first.result(30)
+    second.result(30)
+    assert batches == [1, 3]
+    reader.close()
+
+
 def test_one_photo_that_fails_does_not_take_the_others_along(base: BaseNetwork) -> None:
     images = images_for(base, 2)
 
