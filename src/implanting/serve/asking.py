@@ -81,7 +81,7 @@ def asking_routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
         fitted = learner.fitted(project, trained=True)
         with learner.reader.announced():
             names, pixels, refused = decoded(files, learner.side, limits)
-            coming = learner.submit(pixels)
+        coming = learner.submit(pixels)
         answers = answers_for(fitted, names, [future.result(PATIENCE) for future in coming], top)
         content = Answers(revision=fitted.revision, answers=answers, refused=refused).model_dump_json()
         return Response(content, media_type="application/json")  # FastAPI would validate the answers once more

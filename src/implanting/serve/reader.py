@@ -68,7 +68,7 @@ class Reader:
 
     @contextmanager
     def announced(self) -> Iterator[None]:
-        """Announce a question that will be submitted before this ends."""
+        """Announce a question, which is to be submitted as soon as this ends."""
         with self._lock:
             self._announced += 1
         try:
