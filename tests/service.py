@@ -62,7 +62,8 @@ def serving(data: Path, base: BaseNetwork | str, **given: Any) -> Iterator[Clien
     finally:
         client.session.close()
         server.should_exit = True
-        thread.join(20)
+        thread.join(300)
+        assert not thread.is_alive()
 
 
 def photo(

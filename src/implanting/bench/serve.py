@@ -34,7 +34,7 @@ SIDE = 480
 """Width and height of the photos that are sent."""
 BOUNDARY = "implanting-bench"
 CLASSES = 5
-PATIENCE = 120.0
+PATIENCE = 600.0
 FAR = 10**9
 """A revision beyond all: nothing has changed since."""
 
@@ -142,7 +142,11 @@ def _serving(data: Path, base: str) -> Iterator[_Service]:
         yield _Service(int(port[1]), process.pid)
     finally:
         process.terminate()
-        process.wait(PATIENCE)
+        try:
+            process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:  # still fitting a very large project
+            process.kill()
+            process.wait()
 
 
 def _large_project(folder: Path, name: str, count: int, base: BaseNetwork) -> int:

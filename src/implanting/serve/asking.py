@@ -19,7 +19,7 @@ from implanting.heatmap import Limits as Scale
 from implanting.images import load
 from implanting.serve.api import FOREVER, PHOTO_BYTES, PROBLEMS, shown_name
 from implanting.serve.guard import Limits
-from implanting.serve.learner import Learner, picture_path
+from implanting.serve.learner import PATIENCE, Learner, picture_path
 from implanting.serve.learning import Fitted, Reading, unit, vectors_of
 from implanting.serve.models import (
     MOST,
@@ -34,6 +34,7 @@ from implanting.serve.models import (
 )
 from implanting.serve.naming import NONE
 from implanting.serve.problems import Missing
+from implanting.serve.reader import Pixels
 from implanting.serve.store import Store
 
 NEAREST = 4
@@ -69,31 +70,21 @@ def asking_routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
     """The routes that ask."""
     router = APIRouter(prefix="/api", responses=PROBLEMS, tags=["answers"])
 
-    @router.post("/projects/{project}/predict")
+    @router.post("/projects/{project}/predict", response_model=Answers)
     def predict(
         project: Id,
         files: Annotated[list[UploadFile], File(description="Photos to ask about.")],
         top: Annotated[int, Query(ge=1, le=MOST, description="Classes of each answer.")] = MOST,
-    ) -> Answers:
+    ) -> Response:
         """Ask about photos, which are not kept. Photos that are asked about at the same time go through the network
         together."""
         fitted = learner.fitted(project, trained=True)
-        names, pixels, refused = [], [], []
-        for upload in files[: limits.images]:
-            name = shown_name(upload.filename)
-            try:
-                pixels.append(load(upload.file.read(PHOTO_BYTES), learner.side))
-                names.append(name)
-            except ImageError as error:
-                refused.append(Refused(name=name, message=f"{name!r}: {error}"))
-        refused += [
-            Refused(name=shown_name(one.filename), message=f"at most {limits.images} photos are accepted: send fewer")
-            for one in files[limits.images :]
-        ]
-        if not pixels:
-            raise ImageError(refused[0].message)
-        answers = answers_for(fitted, names, learner.ask(pixels), top)
-        return Answers(revision=fitted.revision, answers=answers, refused=refused)
+        with learner.reader.announced():
+            names, pixels, refused = decoded(files, learner.side, limits)
+        coming = learner.submit(pixels)
+        answers = answers_for(fitted, names, [future.result(PATIENCE) for future in coming], top)
+        content = Answers(revision=fitted.revision, answers=answers, refused=refused).model_dump_json()
+        return Response(content, media_type="application/json")  # FastAPI would validate the answers once more
 
     @router.get("/projects/{project}/photos/{photo}/answer")
     def answer(project: Id, photo: Id) -> Answer:
@@ -141,6 +132,25 @@ def asking_routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
         return Response(content, media_type="image/png", headers=headers)
 
     return router
+
+
+def decoded(files: Sequence[UploadFile], side: int, limits: Limits) -> tuple[list[str], list[Pixels], list[Refused]]:
+    """Names and pixels of the photos that can be decoded, and for the others the reason."""
+    names, pixels, refused = [], [], []
+    for upload in files[: limits.images]:
+        name = shown_name(upload.filename)
+        try:
+            pixels.append(load(upload.file.read(PHOTO_BYTES), side))
+            names.append(name)
+        except ImageError as error:
+            refused.append(Refused(name=name, message=f"{name!r}: {error}"))
+    refused += [
+        Refused(name=shown_name(one.filename), message=f"at most {limits.images} photos are accepted: send fewer")
+        for one in files[limits.images :]
+    ]
+    if not pixels:
+        raise ImageError(refused[0].message)
+    return names, pixels, refused
 
 
 def answers_for(

@@ -100,12 +100,15 @@ class Learner:
         return key_of(self.base)
 
     def close(self) -> None:
-        """Finish what is being learned, and keep what was read."""
+        """Finish what is being learned, and keep what was read.
+
+        No thread may be left in PyTorch when the interpreter ends: the process would be aborted.
+        """
         with self._turn:
             self._stopped = True
             self._turn.notify_all()
         self._thread.join()
-        self._trainer.join(PATIENCE)
+        self._trainer.join()
         self.reader.close()
         self._keep()
 
@@ -170,10 +173,13 @@ class Learner:
         path = self._store.file(self._store.photo(project, photo))
         return self.reader.submit(partial(load, path, self.side), Urgency.QUESTION).result(PATIENCE)
 
+    def submit(self, pixels: Sequence[Pixels]) -> "list[Future[Reading]]":
+        """Have photos read that are not kept."""
+        return [self.reader.submit(partial(_as_it_is, one), Urgency.QUESTION) for one in pixels]
+
     def ask(self, pixels: Sequence[Pixels]) -> list[Reading]:
         """The readings of photos that are not kept."""
-        futures = [self.reader.submit(partial(_as_it_is, one), Urgency.QUESTION) for one in pixels]
-        return [future.result(PATIENCE) for future in futures]
+        return [future.result(PATIENCE) for future in self.submit(pixels)]
 
     # Inside
 

@@ -1,5 +1,8 @@
 """The network's own thread: photos that wait together are read together.
 
+Announced questions, whose photos are still being decoded, are waited for a few milliseconds: one pass with sixteen
+photos costs less than sixteen passes, and a question that is alone waits for nothing.
+
 Questions come before examples, which are read in the background, and among equals the first comes first. Callers wait
 for a future.
 """
@@ -7,8 +10,10 @@ for a future.
 import itertools
 import queue
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from enum import IntEnum
 
 import numpy as np
@@ -23,6 +28,9 @@ TOGETHER = 32
 
 BEHIND = 8
 """Examples that are read at once: few, so that a question does not wait long for them."""
+
+GATHERING = 0.02
+"""Seconds for which the network waits for announced questions."""
 
 Pixels = UInt8[np.ndarray, "size size 3"]
 Load = Callable[[], Pixels]
@@ -48,6 +56,7 @@ class Reader:
         self._base = base
         self._waiting: queue.PriorityQueue[_Waiting] = queue.PriorityQueue()
         self._number = itertools.count()
+        self._lock, self._announced = threading.Lock(), 0
         self._thread = threading.Thread(target=self._run, name="implanting-reader", daemon=True)
         self._thread.start()
 
@@ -56,6 +65,17 @@ class Reader:
         future: Future[Reading] = Future()
         self._waiting.put((urgency, next(self._number), views, load, future))
         return future
+
+    @contextmanager
+    def announced(self) -> Iterator[None]:
+        """Announce a question, which is to be submitted as soon as this ends."""
+        with self._lock:
+            self._announced += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._announced -= 1
 
     def close(self) -> None:
         """End the thread once it has read what it is reading."""
@@ -70,11 +90,13 @@ class Reader:
             self._read(batch)
 
     def _gather(self) -> "list[_Waiting]":
-        """The next batch: photos of equal urgency that wait now."""
+        """The next batch: photos of equal urgency that wait now, or that are announced."""
         batch = [self._waiting.get()]
-        while len(batch) < (TOGETHER if batch[0][0] is Urgency.QUESTION else BEHIND):
+        question, end = batch[0][0] is Urgency.QUESTION, time.monotonic() + GATHERING
+        while len(batch) < (TOGETHER if question else BEHIND):
             try:
-                following = self._waiting.get_nowait()
+                left = end - time.monotonic() if question and self._announced else 0.0
+                following = self._waiting.get(timeout=left) if left > 0 else self._waiting.get_nowait()
             except queue.Empty:
                 break
             if following[0] is not batch[0][0]:

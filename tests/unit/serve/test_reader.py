@@ -1,4 +1,5 @@
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -45,6 +46,33 @@ def test_a_question_comes_before_photos_that_nobody_waits_for(base: BaseNetwork)
         future.result(30)
     # photos that were gathered with the first one are done with it; none of the others overtakes the question
     assert order.index("question") <= BEHIND
+    reader.close()
+
+
+def test_announced_questions_are_waited_for(base: BaseNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A question that is alone is read at once; one after which another is announced is read together with it."""
+    monkeypatch.setattr("implanting.serve.reader.GATHERING", 2.0)  # long enough for the slowest machine
+    images, batches = images_for(base, 1), []
+
+    def noted() -> BaseNetwork:
+        batches.append(len(loaded))
+        return base
+
+    def load() -> np.ndarray:
+        loaded.append(1)
+        return images[0]
+
+    loaded: list[int] = []
+    reader = Reader(noted)
+    reader.submit(load, Urgency.QUESTION).result(30)
+    with reader.announced():
+        first = reader.submit(load, Urgency.QUESTION)
+        while not reader._waiting.empty():
+            time.sleep(0.001)
+        second = reader.submit(load, Urgency.QUESTION)
+    first.result(30)
+    second.result(30)
+    assert batches == [1, 3]
     reader.close()
 
 
