@@ -36,6 +36,7 @@ from PIL import Image
 from safetensors.torch import load_file, save
 
 from implanting.base import load_base
+from implanting.bulk import columns, write_rows
 from implanting.cli import main
 from implanting.datasets import ImageSet, read_dataset
 from implanting.errors import ImplantingError
@@ -351,6 +352,7 @@ def names(chance: random.Random, folder: Path) -> None:
         place = folder / chance.choice(NAMES)
         place.mkdir(exist_ok=True)
         target = place / (chance.choice(NAMES) + ".png")
+        target.unlink(missing_ok=True)  # a pipe of that name would wait for a reader
         match chance.randrange(5):
             case 0:
                 with contextlib.suppress(OSError):
@@ -367,8 +369,60 @@ def names(chance: random.Random, folder: Path) -> None:
         attempt(lambda: find_images([f"{folder}{pattern}"]))
         return
     classifier = str(FIXTURES / "classifier-prototypes-0.1.0.safetensors")
-    shown = chance.choice([["--csv"], ["--json"], []])
-    command("predict", classifier, f"{folder}{pattern}", "--skip-bad", *shown, folder=folder)
+    shown = chance.choice([["--csv"], ["--json"], ["--jsonl", "--top", "3"], []])
+    verb = chance.choice(["predict", "predict", "predict", "suggest"])
+    command(verb, classifier, f"{folder}{pattern}", *(shown if verb == "predict" else []), folder=folder)
+
+
+def labelled(chance: random.Random, folder: Path) -> None:
+    """A folder of classes with strange names and files, as `check`, `score` and `fit` read it."""
+    images = folder / "images"
+    for name in chance.sample([*NAMES, ".hidden", "Ash"], chance.randrange(3)) + ["ash", "oak"][chance.randrange(2) :]:
+        place = images / name
+        place.mkdir(parents=True, exist_ok=True)
+        for number in range(chance.choice([0, 1, 2, 2, 3, 3, 4, 5, 6])):
+            target = place / chance.choice([f"{number}.png", f"{chance.choice(NAMES)}.jpg", f"{number}.txt"])
+            size = chance.choice([(1, 1), (8, 8), (300, 2), (33, 40)])
+            Image.new("RGB", size, tuple(chance.randrange(256) for _ in range(3))).save(target, "PNG")
+            if chance.random() < 0.05:
+                target.write_bytes(mutated_bytes(chance, target.read_bytes()))
+    images.mkdir(exist_ok=True)
+    classifier = str(FIXTURES / "classifier-prototypes-0.1.0.safetensors")
+    base = str(FIXTURES / "base-0.1.0.safetensors")
+    given = chance.choice([["--skip-bad"], ["--json"], []])
+    match chance.randrange(4):
+        case 0:
+            command("check", str(images), "--base", base, *given, folder=folder)
+        case 1:
+            command("score", classifier, str(images), *given, folder=folder)
+        case 2:
+            out = ["--out", str(folder / "new.safetensors"), "--implants", "False"]
+            command("fit", str(images), "--base", base, *out, *given, folder=folder)
+        case _:
+            out = ["--sort-into", str(folder / "sorted"), "--min-probability", "0.5"]
+            command("predict", classifier, str(images), *out, folder=folder)
+
+
+def answers(chance: random.Random, folder: Path) -> None:
+    """A shard that lies there already, mutated; it is finished, made again or refused."""
+    image = folder / "a.png"
+    Image.new("RGB", (8, 8)).save(image)
+    classifier = str(FIXTURES / "classifier-prototypes-0.1.0.safetensors")
+    out = folder / f"answers{chance.choice(['.csv', '.jsonl', '.parquet'])}"
+    first = out.with_name(f"answers-1-of-1{out.suffix}")
+    write_rows(first, [dict.fromkeys(columns(1)) | {"image": str(image)}])
+    first.write_bytes(mutated_bytes(chance, first.read_bytes()))
+    command(
+        "predict",
+        classifier,
+        str(image),
+        "--out",
+        str(out),
+        "--shard",
+        "1/1",
+        *chance.choice([[], ["--overwrite"]]),
+        folder=folder,
+    )
 
 
 def flags(chance: random.Random, folder: Path) -> None:
@@ -377,6 +431,8 @@ def flags(chance: random.Random, folder: Path) -> None:
     starts = {
         "predict": [none, str(folder)],
         "score": [none, "x"],
+        "check": [none],
+        "suggest": [none, str(folder)],
         "explain": [none, "x", "--out", f"{out}.png"],
         "fit": [str(folder / "none")],
         "evaluate": ["--base", none, *data],
@@ -417,7 +473,21 @@ def flags(chance: random.Random, folder: Path) -> None:
 
 KINDS: dict[str, Case] = {
     case.__name__: case
-    for case in (base_file, classifier_file, cache, kept_result, log, pickle_file, archive, table, image, names, flags)
+    for case in (
+        base_file,
+        classifier_file,
+        cache,
+        kept_result,
+        log,
+        pickle_file,
+        archive,
+        table,
+        image,
+        names,
+        labelled,
+        answers,
+        flags,
+    )
 }
 
 
@@ -458,9 +528,7 @@ def run_case(kind: str, seed: int, number: int, keep: Path) -> bool:
         with watched():
             KINDS[kind](random.Random(f"{seed} {kind} {number}"), folder)
         return True
-    except BaseException as fault:
-        if isinstance(fault, KeyboardInterrupt):
-            raise
+    except BaseException:
         kept = keep / f"{kind}-{seed}-{number}"
         shutil.copytree(folder, kept, symlinks=True, dirs_exist_ok=True, ignore=lambda place, entries: [
             name for name in entries if not (Path(place) / name).is_file() and not (Path(place) / name).is_dir()
@@ -480,13 +548,14 @@ def run(seconds: float, cases: int, seed: int, keep: Path, kinds: list[str]) -> 
     resource.setrlimit(resource.RLIMIT_AS, (held + MEMORY, resource.RLIM_INFINITY))
     torch.set_num_threads(1)
     done, failed, began, number = Counter[str](), Counter[str](), time.monotonic(), 0
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with contextlib.suppress(KeyboardInterrupt):  # stopped early, it still says how far it came
-        while number < cases and time.monotonic() - began < seconds:
-            for kind in kinds:
-                failed[kind] += not run_case(kind, seed, number, keep)
-                done[kind] += 1
-            number += 1
+    stopped: list[int] = []  # a KeyboardInterrupt would be taken by the command that runs
+    for number_of_signal in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number_of_signal, lambda signalled, _: stopped.append(signalled))
+    while not stopped and number < cases and time.monotonic() - began < seconds:
+        for kind in kinds:
+            failed[kind] += not run_case(kind, seed, number, keep)
+            done[kind] += 1
+        number += 1
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     seconds = time.monotonic() - began
     print(f"{done.total()} cases in {seconds:.0f} s, {failed.total()} failed; seed {seed}, peak {peak:.2f} GiB")

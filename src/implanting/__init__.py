@@ -2,13 +2,13 @@
 
 The public names are imported on first use, so that `import implanting` is fast and the command line can set the number
 of threads before PyTorch is loaded. They are listed twice: as data for Python, and as imports for type checkers and
-editors, which do not run `__getattr__`. A test keeps the two lists equal.
+editors, which do not run `__getattr__`. A test keeps the two lists equal. Nothing else is imported here, because this
+module is loaded before the program can set what Ctrl-C does (`__main__.py`).
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
 from implanting.version import __version__ as __version__
+
+TYPE_CHECKING = False  # type checkers take it for True, as that of `typing`, which would have to be imported
 
 if TYPE_CHECKING:
     from implanting.advice import Confused as Confused
@@ -96,7 +96,9 @@ __all__ = ["__version__", *_HOMES]
 
 if not TYPE_CHECKING:  # otherwise a type checker would accept any name
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> object:
+        from importlib import import_module
+
         if name not in _HOMES:
             raise AttributeError(f"module 'implanting' has no attribute '{name}'")
         return getattr(import_module(f"implanting.{_HOMES[name]}"), name)

@@ -8,10 +8,9 @@ modules are loaded, since amid an import it would come out as an error of the im
 import os
 import signal
 import sys
-from typing import Any
 
 
-def stop_at_once(*_: Any) -> None:
+def stop_at_once(*_: object) -> None:
     """End with the status and the one line of a program that was stopped."""
     if os.environ.get("RANK", "0") == "0":
         os.write(2, b"implanting: stopped\n")

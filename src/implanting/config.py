@@ -17,6 +17,9 @@ from implanting.errors import ConfigError
 WIDE_CHANNELS = 16
 """Channels that WIDE adds to the last block: as many as implants add."""
 
+MOST_MEMBERS = 16
+"""Largest number of networks side by side."""
+
 MEMORY_BUDGET = 4 * 2**30
 """Bytes of decoded images kept in memory; a larger set is memory-mapped from a temporary file."""
 
@@ -57,6 +60,9 @@ MethodName = Literal[
     "tadam",
 ]
 """How tasks are answered."""
+
+LinearMethod = Literal["logistic", "baseline++", "imprinted"]
+"""The methods that are linear classifiers of one vector per image."""
 
 
 def require(condition: bool, name: str, value: object, needed: str) -> None:
@@ -106,10 +112,15 @@ class NetworkConfig:
     """Channels of the first block (64 is the paper's); the other blocks scale with it."""
     wide: bool = False
     """Add 16 channels to the last block (the paper's WIDE baseline)."""
+    members: int = 1
+    """Networks of this width side by side, whose features are joined; `implanting join` makes them of trained ones."""
 
     def __post_init__(self) -> None:
         require_listed(self)
         require(1 <= self.width <= 2**16, "width", self.width, f"from 1 to {2**16}")
+        require(1 <= self.members <= MOST_MEMBERS, "members", self.members, f"from 1 to {MOST_MEMBERS}")
+        if self.wide and self.members > 1:
+            raise ConfigError("`wide` adds channels to one network: leave it out, or set `members` to 1")
 
 
 @dataclass(frozen=True)
@@ -129,6 +140,11 @@ class AugmentConfig:
         require_listed(self)
         require(self.crop_padding >= 0, "crop_padding", self.crop_padding, "0 or more")
         require(0 <= self.jitter <= 1, "jitter", self.jitter, "from 0 to 1")
+
+    @property
+    def changes_images(self) -> bool:
+        """Whether there are any random changes."""
+        return self.crop_padding > 0 or self.flip or self.jitter > 0
 
 
 @dataclass(frozen=True)
@@ -421,10 +437,12 @@ class ClassifierConfig:
 
     base: str = "efficientnet-lite0"
     """The base network: efficientnet-lite0 (photos), efficientnet-lite2 or lite0+lite2 (photos, two and three times the
-    cost), fc100 (32 px), or a file written by `implanting pretrain`."""
+    cost), fc100 (32 px), miniimagenet (84 px), or a file written by `implanting pretrain`."""
     head: Literal["auto", "logistic", "prototypes"] = "auto"
     """How classes are told apart: a trained logistic head, prototypes (the paper's way), or auto: prototypes with
     implants, else the head."""
+    method: Literal["auto"] | MethodName = "auto"
+    """A method of `implanting info --methods` that needs no training of its own; auto: as --head and --implants say."""
     implants: Literal["auto"] | bool = "auto"
     """Train implants on the examples: True, False, or auto, which trains them if they helped on validation images."""
     unknown: str | None = None

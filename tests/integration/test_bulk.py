@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 from implanting.bulk import read_images
+from implanting.classifier import ImageClassifier
 from implanting.classifier.estimator import FewShotClassifier
 from implanting.cli import main
 from toys import coloured, noise
@@ -204,3 +205,14 @@ def test_images_are_sorted_into_folders(trees, album, tmp_path, capsys):
         folder = sorted_into / "doubtful" if doubtful else sorted_into
         assert placed[Path(row["image"]).name] == folder / row["class"]
     assert len(list(album.rglob("*.png"))) == 14
+
+
+def test_a_fault_of_sorting_is_not_laid_on_the_answers(trees, album, tmp_path, capsys):
+    (tmp_path / "sorted").mkdir()
+    for label in ImageClassifier.load(trees).classes_.tolist():
+        (tmp_path / "sorted" / label).write_bytes(b"a file")
+    assert predict(trees, album, "--sort-into", tmp_path / "sorted", "--out", tmp_path / "answers.csv") == 2
+    error = error_of(capsys)
+    assert f"--sort-into {tmp_path / 'sorted'}: image " in error
+    assert "answers.csv" not in error
+    assert not (tmp_path / "answers.csv").exists()

@@ -144,9 +144,10 @@ def test_training_a_base(folder: Path) -> None:
     write_photos(folder)
     write_class_folders(folder / "plants" / "train", classes=6, images=4)
     write_class_folders(folder / "plants" / "val", classes=5, images=20)
-    trained, tested, by_default, fitted, taught = (run(command) for command in commands_of("train-a-base.md"))
+    trained, tested, by_default, fitted, taught, joined = (run(command) for command in commands_of("train-a-base.md"))
     assert "validation classes" in trained
     assert "validation classes" in taught
+    assert "2 x resnet12" in joined
     assert "gain" in tested
     assert "gain" in by_default
     assert "3 classes" in fitted

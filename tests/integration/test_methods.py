@@ -9,6 +9,7 @@ import pytest
 from commands import write_fc100
 from implanting.baselines import METHODS
 from implanting.cli import main
+from toy_photos import write_photos
 
 SMALL = [
     "--width",
@@ -180,3 +181,37 @@ def test_a_table_with_the_systems_and_the_ablation(tmp_path: Path, capsys) -> No
     assert main(["reproduce", "ablation", *shared]) == 0
     assert len(json.loads(capsys.readouterr().out.splitlines()[-1])["results"]) == 8
     assert "Baseline++" in (tmp_path / "tables" / "ablation.md").read_text()
+
+
+def fit(photos: Path, out: Path, *flags: str) -> int:
+    return main(["fit", str(photos), "--out", str(out), *flags])
+
+
+def test_a_classifier_of_photos_by_a_named_method(bases: Path, tmp_path: Path, capsys) -> None:
+    (photos := tmp_path / "photos").mkdir()
+    write_photos(photos)
+    out, base = tmp_path / "own.safetensors", ["--base", str(bases / "pn.safetensors")]
+    assert fit(photos, out, *base, "--method", "logistic", "--json") == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["method"] == "logistic"
+    assert main(["predict", str(out), str(next(photos.rglob("*.jpg")))]) == 0
+    changed = ["--from", str(out), "--out", str(out), "--overwrite", "--method", "imprinted"]
+    assert main(["fit", *changed]) == 2
+    assert "--method cannot be changed afterwards" in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("base", "flags", "said"),
+    [
+        ("pn", ["--method", "tadam"], "--method tadam is a way to train a base: make one with `implanting pretrain`"),
+        ("pn", ["--method", "nearest"], "use prototypes or logistic"),
+        ("pn", ["--method", "logistic", "--head", "prototypes"], "--method and --head both choose how classes are"),
+        ("maml", [], "was trained by maml and answers only as maml does"),
+    ],
+)
+def test_what_cannot_be_fitted_is_one_line(base, flags, said, bases: Path, tmp_path: Path, capsys) -> None:
+    (photos := tmp_path / "photos").mkdir()
+    write_photos(photos)
+    capsys.readouterr()
+    assert fit(photos, tmp_path / "own.safetensors", "--base", str(bases / f"{base}.safetensors"), *flags) == 2
+    assert said in capsys.readouterr().err.splitlines()[-1]
+    assert not (tmp_path / "own.safetensors").exists()

@@ -209,3 +209,13 @@ def test_what_is_wrong_is_said_before_anything_is_trained(
     assert main(arguments) == 2
     assert said in capsys.readouterr().err.splitlines()[-1]
     assert list(tmp_path.glob("out/*")) == []
+
+
+@pytest.mark.parametrize("name", ["table5.md", "table5.json", "table5.png"])
+def test_a_foreign_file_in_the_folder_is_not_replaced(
+    data: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / name).write_text("my notes")
+    assert main(["reproduce", "table5", "--data", str(data), "--out", str(tmp_path), *SHORT, *TASKS]) == 2
+    assert f"--out {tmp_path} holds {name}, which was not written by this command" in capsys.readouterr().err
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {name: "my notes"}

@@ -262,6 +262,14 @@ class BaseNetwork:
         """The method it was trained with."""
         return self.description.config.method if self.description else "cosine"
 
+    def require_features(self) -> None:
+        """Refuse a base whose features mean nothing until it has been trained on the supports of a task."""
+        if self.method == "maml":
+            raise ConfigError(
+                f"{self.name} was trained by maml and answers only as maml does: use it with `implanting evaluate`, or "
+                "choose another base"
+            )
+
     @property
     def data(self) -> DataConfig:
         """How its training data was read and split; the defaults if that is not known."""

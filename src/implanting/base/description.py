@@ -62,7 +62,9 @@ class BaseDescription:
     def name(self) -> str:
         """A short name for display."""
         network = self.config.architecture
-        return f"{network.network} of width {network.width}{', wide,' * network.wide} trained on {self.data_name}"
+        several = f"{network.members} x " if network.members > 1 else ""
+        wide = ", wide," * network.wide
+        return f"{several}{network.network} of width {network.width}{wide} trained on {self.data_name}"
 
     @property
     def preprocessing(self) -> Preprocessing:

@@ -8,12 +8,13 @@ weight is
     a_i = softmax_b(gamma cos(Q z_i, k_b)),
 
 where * is by element; phi_avg, phi_att, the matrix Q with its bias, the keys k_b and gamma are learned in stage 2,
-together with all w_b and tau, while the network stays frozen. An episode takes some base classes for novel ones:
+together with all w_b and tau, while the network stays frozen. In an episode, some base classes play the novel ones:
 their own weights and keys are left out, weights are generated from their supports, and queries of these and of the
 other base classes are classified among all of them by s_tau.
 
 Choices: initial values as published (phi_avg, phi_att and Q one, the keys at random, gamma 10); the map is pooled as
-stage 1 did, a dense one by gap (the original flattens C128F's); as many base queries as novel ones.
+stage 1 did, a dense one by gap (the original flattens C128F's); as many base queries as novel ones. The recipe does not
+augment images in stage 2, so the frozen network sees each image once.
 """
 
 import math
@@ -68,7 +69,7 @@ class DynamicFewShot(nn.Module):
 
     def __init__(self, network: Network, classifier: CosineClassifier, config: PretrainConfig) -> None:
         super().__init__()
-        self.network = network.requires_grad_(False)
+        self.network = network.requires_grad_(False).eval()
         self.classifier = classifier
         self.pooling = config.pooling
         self.own = WeightGenerator(*classifier.class_weights.shape)
@@ -84,12 +85,15 @@ class DynamicFewShot(nn.Module):
         self.network.eval()
         return self
 
+    @torch.no_grad()
+    def vectors(self, images: Float[Tensor, "image ..."]) -> Float[Tensor, "image dim"]:
+        """One vector per image; images that are vectors already stay as they are."""
+        return images if images.ndim == 2 else pool(locations(self.network(images)), self.pooling).squeeze(1)
+
     def forward(self, episodes: Episodes) -> Float[Tensor, " 2"]:
         """Loss and accuracy over the queries of fictitious novel classes and of the other base classes."""
         further_images, further_labels = episodes.of_base_classes()
-        with torch.no_grad():
-            images = torch.cat([episodes.all_images(), further_images])
-            vectors = pool(locations(self.network(images)), self.pooling).squeeze(1)
+        vectors = self.vectors(torch.cat([episodes.all_images(), further_images]))
         of_tasks, further = vectors.split([len(vectors) - len(further_images), len(further_images)])
         support, query = episodes.split(of_tasks)
         tasks, base_weights = len(support), self.classifier.class_weights

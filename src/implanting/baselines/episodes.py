@@ -12,12 +12,13 @@ from torch import Tensor
 class Episodes:
     """Normalised, augmented images of some episodes; supports of a class come first, then its queries."""
 
-    images: Float[Tensor, "episode way image 3 height width"]
+    images: Float[Tensor, "episode way image ..."]
+    """Pixels (3, height, width); for a system whose network is frozen, they may be vectors."""
     shot: int
     classes: Int[Tensor, "episode way"]
     """The base classes that play the novel ones."""
-    further: Float[Tensor, "further 3 height width"] | None = None
-    """Images of base classes for systems that also learn from such images."""
+    further: Float[Tensor, "further ..."] | None = None
+    """Images of base classes, for systems that also learn to classify these."""
     further_labels: Int[Tensor, " further"] | None = None
     """The base class of each."""
 
@@ -31,15 +32,16 @@ class Episodes:
         """Queries of a class."""
         return self.images.shape[2] - self.shot
 
-    def of_base_classes(self) -> tuple[Float[Tensor, "further 3 height width"], Int[Tensor, " further"]]:
+    def of_base_classes(self) -> tuple[Float[Tensor, "further ..."], Int[Tensor, " further"]]:
         """The further images and their classes."""
         if self.further is None or self.further_labels is None:
             raise ValueError("these episodes have no further images of base classes")
         return self.further, self.further_labels
 
-    def all_images(self) -> Float[Tensor, "all 3 height width"]:
-        """Supports and queries of all episodes as one batch, in channels_last memory order."""
-        return self.images.flatten(0, 2).contiguous(memory_format=torch.channels_last)
+    def all_images(self) -> Float[Tensor, "all ..."]:
+        """Supports and queries of all episodes as one batch, pixels in channels_last memory order."""
+        images = self.images.flatten(0, 2)
+        return images.contiguous(memory_format=torch.channels_last) if images.ndim == 4 else images
 
     def split(
         self, vectors: Float[Tensor, "all dim"]

@@ -12,7 +12,6 @@ classes are classified and nothing is fine-tuned, P alone answers.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 import torch.nn.functional as F
@@ -20,7 +19,7 @@ from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
 from implanting.baselines.joint import Joint, JointQueries
-from implanting.baselines.vectors import Vectors, gathered
+from implanting.baselines.vectors import Vectors, gathered, gathered_directions
 from implanting.config import RivalConfig
 from implanting.dense_classification import scaled_cosine
 from implanting.fewshot import Queries, Tasks, named
@@ -59,14 +58,9 @@ class ImprintedMethod:
     """Queries of base classes, if base and novel classes are classified together."""
     tasks_at_once: int = 64
 
-    @cached_property
-    def directions(self) -> Vectors:
-        """Every image's vector at unit length."""
-        return F.normalize(self.vectors, dim=-1)
-
     def imprinted(self, tasks: Tasks) -> Float[Tensor, "task way dim"]:
         """The weights of the novel classes, before any fine-tuning."""
-        return F.normalize(gathered(self.directions, tasks).class_means(), dim=-1)
+        return F.normalize(gathered_directions(self.vectors, tasks).class_means(), dim=-1)
 
     def weights(self, tasks: Tasks) -> Float[Tensor, "task way dim"]:
         """The weights of all classes, those of base classes first where there are any."""
@@ -77,7 +71,7 @@ class ImprintedMethod:
         return self._fine_tuned(tasks, weights) if self.config.imprint_steps else weights
 
     def _fine_tuned(self, tasks: Tasks, weights: Float[Tensor, "task way dim"]) -> Float[Tensor, "task way dim"]:
-        task, way = gathered(self.directions, tasks), weights.shape[1]
+        task, way = gathered_directions(self.vectors, tasks), weights.shape[1]
         supports = task.supports.unflatten(1, (task.way, -1))
         generator = generator_of(0, Stream.EPISODES, int(tasks.numbers[0]))
         labels = torch.arange(way).repeat_interleave(SAMPLES).repeat(len(tasks))
@@ -99,9 +93,9 @@ class ImprintedMethod:
         with torch.no_grad():
             weights = self.weights(tasks)
             if self.joint is not None:
-                return Joint(self.directions, self.joint)(tasks, weights)
+                return Joint(self.vectors, self.joint)(tasks, weights)
             novel = weights[:, -tasks.support.shape[1] :]
-            return named(tasks, scaled_cosine(gathered(self.directions, tasks).queries, novel, 1.0).argmax(-1))
+            return named(tasks, scaled_cosine(gathered(self.vectors, tasks).queries, novel, 1.0).argmax(-1))
 
     def __str__(self) -> str:
         tuned = f", fine-tuned for {self.config.imprint_steps} steps" if self.config.imprint_steps else ""

@@ -10,12 +10,10 @@ solved together (`fewshot.logistic_regression`).
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
-import torch.nn.functional as F
 
-from implanting.baselines.vectors import Vectors, gathered
+from implanting.baselines.vectors import Vectors, gathered_directions
 from implanting.config import RivalConfig
 from implanting.fewshot import Queries, Tasks, logistic_regression, named
 
@@ -28,14 +26,9 @@ class LogisticMethod:
     config: RivalConfig
     tasks_at_once: int = 128
 
-    @cached_property
-    def directions(self) -> Vectors:
-        """Every image's vector at unit length."""
-        return F.normalize(self.vectors, dim=-1)
-
     @torch.inference_mode()
     def __call__(self, tasks: Tasks) -> tuple[Queries, Queries]:
-        task = gathered(self.directions, tasks)
+        task = gathered_directions(self.vectors, tasks)
         labels = task.labels.to(task.supports.device)[None]
         fitted = logistic_regression(task.supports, labels, 1 / self.config.logistic_strength)
         return named(tasks, fitted.scores(task.queries).argmax(-1))

@@ -6,7 +6,7 @@ For a task with supports S and queries Q,
     theta_0 = theta,    theta_{k+1} = theta_k - alpha grad L_S(theta_k),    min_theta sum over tasks of L_Q(theta_K),
 
 with L the cross-entropy of a linear classifier over the flattened map. All weights adapt, those of the classifier
-too. The first-order variant takes the gradients of the inner steps for constants.
+too. The first-order variant treats the gradients of the inner steps as constants.
 
 Choices: as published, alpha 0.01, 5 inner steps in training and 10 at test, Adam with 1e-3 outside. Batch norm always
 uses the statistics of the task's supports, for its queries too: the original uses those of the batch at hand, so that
@@ -37,27 +37,35 @@ Weights = Mapping[str, Tensor]
 Images = Float[Tensor, "image 3 height width"]
 
 
-def normalised(maps: Tensor, gamma: Tensor, beta: Tensor, supports: int) -> Tensor:
-    """Batch norm with the statistics of the first images, which are the supports."""
-    variance, mean = torch.var_mean(maps[:supports], dim=(0, 2, 3), correction=0, keepdim=True)
-    return (maps - mean) * torch.rsqrt(variance + EPSILON) * gamma[:, None, None] + beta[:, None, None]
-
-
 def scores_of(weights: Weights, relus: tuple[bool, ...], images: Images, supports: int) -> Float[Tensor, "image way"]:
     """The scores of images, the first of which are the supports."""
     maps: Tensor = images
     for block, relu in enumerate(relus):
         name = f"network.blocks.{block}"
         maps = F.conv2d(maps, weights[f"{name}.conv1.weight"], padding=1)
-        maps = normalised(maps, weights[f"{name}.norm1.weight"], weights[f"{name}.norm1.bias"], supports)
-        maps = _max_pool(F.relu(maps) if relu else maps)
+        maps = pooled_norm(maps, weights[f"{name}.norm1.weight"], weights[f"{name}.norm1.bias"], supports)
+        maps = F.relu(maps) if relu else maps
     return F.linear(maps.flatten(1), weights["own.weight"], weights["own.bias"])
 
 
-def _max_pool(maps: Float[Tensor, "image channel height width"]) -> Tensor:
-    """The 2x2 max-pool, rounding down, by views: PyTorch's own has no batching rule for second derivatives."""
-    height, width = (size // 2 * 2 for size in maps.shape[2:])
-    return maps[..., :height, :width].unflatten(3, (-1, 2)).unflatten(2, (-1, 2)).amax((3, 5))
+def pooled_norm(
+    maps: Float[Tensor, "image channel height width"],
+    gamma: Float[Tensor, " channel"],
+    beta: Float[Tensor, " channel"],
+    supports: int,
+) -> Tensor:
+    """Batch norm with the statistics of the first images, which are the supports, then a 2x2 max-pool.
+
+    Only the numbers that the pool keeps are normalised, and the ReLU may follow: both orders give the same, and most
+    of the time goes into passes over whole maps. The numbers are gathered because the gradient of PyTorch's max-pool
+    has no batching rule for second derivatives.
+    """
+    variance, mean = torch.var_mean(maps[:supports], dim=(0, 2, 3), correction=0, keepdim=True)
+    scale = gamma[:, None, None] * torch.rsqrt(variance + EPSILON)
+    largest = (maps * scale.sign()).detach()
+    _, kept = F.max_pool2d(largest, 2, return_indices=True)
+    pooled = maps.flatten(2).gather(2, kept.flatten(2)).unflatten(2, kept.shape[2:])
+    return (pooled - mean) * scale + beta[:, None, None]
 
 
 def adapted(

@@ -5,12 +5,10 @@ here.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
-import torch.nn.functional as F
 
-from implanting.baselines.vectors import Vectors, gathered
+from implanting.baselines.vectors import Vectors, gathered_directions
 from implanting.fewshot import Queries, Tasks, named
 
 
@@ -21,14 +19,9 @@ class NearestMethod:
     vectors: Vectors
     tasks_at_once: int = 64
 
-    @cached_property
-    def directions(self) -> Vectors:
-        """Every image's vector at unit length."""
-        return F.normalize(self.vectors, dim=-1)
-
     @torch.inference_mode()
     def __call__(self, tasks: Tasks) -> tuple[Queries, Queries]:
-        task = gathered(self.directions, tasks)
+        task = gathered_directions(self.vectors, tasks)
         nearest = (task.queries @ task.supports.mT).argmax(-1)
         return named(tasks, task.labels.to(nearest.device)[nearest])
 

@@ -1,8 +1,9 @@
-"""One vector per image, and those of the supports and queries of tasks: what the rivals on frozen features share."""
+"""One vector per image, and the vectors of the supports and queries of tasks, for all methods on frozen features."""
 
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -37,6 +38,12 @@ def gathered(vectors: Vectors, tasks: Tasks) -> Gathered:
     """The vectors of the supports and queries of some tasks."""
     support, query = tasks.support.flatten(1), tasks.query.flatten(1)
     return Gathered(vectors[support], vectors[query], tasks.support.shape[1])
+
+
+def gathered_directions(vectors: Vectors, tasks: Tasks) -> Gathered:
+    """The vectors of the supports and queries of some tasks, each at unit length."""
+    task = gathered(vectors, tasks)
+    return Gathered(F.normalize(task.supports, dim=-1), F.normalize(task.queries, dim=-1), task.way)
 
 
 def pooled(phi: Float[Tensor, "image location dim"], pooling: Pooling) -> Float[Tensor, "image pooled_dim"]:

@@ -1,6 +1,7 @@
 """Copy or link images into one folder per class, with separate folders for no class and for doubtful answers."""
 
 import filecmp
+import os
 import re
 import shutil
 from collections.abc import Iterable
@@ -38,10 +39,25 @@ class SortedImages:
                 raise ConfigError(f"`sort_into` {folder} is within {name}, which is read: choose a folder outside it")
         if folder.exists() and not folder.is_dir():
             raise ConfigError(f"`sort_into` {folder} is a file: name a folder")
+        there = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+        if not there.is_dir() or not os.access(there, os.W_OK):
+            raise ConfigError(
+                f"`sort_into` {folder} cannot be written: {there} is a file or read-only; name another folder"
+            )
         return cls(folder, labels, link)
 
     def place(self, source: Path, label: object, doubtful: bool) -> Path:
         """Copy or link an image into the folder of its class, and return its new path."""
+        try:
+            return self._placed(source, label, doubtful)
+        except (OSError, ConfigError) as error:  # a fault of the disk, or one that the writer of files has named
+            reason = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else error
+            raise ConfigError(
+                f"`sort_into` {self.folder}: image {source} cannot be placed there ({reason}); what was sorted stays, "
+                "and the same command continues"
+            ) from error
+
+    def _placed(self, source: Path, label: object, doubtful: bool) -> Path:
         folder = self.folder / DOUBTFUL if doubtful else self.folder
         folder /= self.names[str(label)]
         folder.mkdir(parents=True, exist_ok=True)

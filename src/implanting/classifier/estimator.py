@@ -12,10 +12,12 @@ class FewShotClassifier(ImageClassifier, ClassifierMixin, BaseEstimator):  # typ
     Parameters (the defaults come from `ClassifierConfig`, `InferenceConfig` and `ImplantConfig`):
 
     - `base`: the base network: "efficientnet-lite0", "efficientnet-lite2", "lite0+lite2" (both side by side), "fc100",
-      a file of `implanting pretrain`, or a `BaseNetwork`
+      "miniimagenet", a file of `implanting pretrain`, or a `BaseNetwork`
     - `head`: how classes are distinguished: "logistic" trains a head on the examples; "prototypes" is the paper's way;
       "auto" chooses prototypes if you ask for implants or a pooling, or if implants are known to be better for this
       base, and the head otherwise
+    - `method`: instead of `head` and `implants`, a method by its name in `evaluate`: "prototypes", "implants", or
+      "logistic", "baseline++" or "imprinted", which are fitted to one feature vector per image
     - `implants`: whether to train implants on the examples: True (with prototypes, this is the paper's method), False,
       or "auto" to train them only when they are expected to help
     - `unknown`: the label for images that fit no class; with None, the answer is always a class

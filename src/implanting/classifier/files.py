@@ -135,12 +135,31 @@ class StoredCalibration:
 
 
 @dataclass(frozen=True)
+class StoredSettings:
+    """The types of the settings; their ranges are checked by `ImageClassifier.check_settings`."""
+
+    method: str = "auto"
+    head: Literal["auto", "logistic", "prototypes"] = "prototypes"
+    implants: Literal["auto"] | bool = "auto"
+    unknown: str | int | bool | None = None
+    refuse: float = 0.0
+    keep_supports: bool = False
+    image_size: int | None = None
+    support_pooling: str = "gap"
+    query_pooling: str | None = None
+    random_state: int | None = None
+    implant_channels: int = 1
+    implant_epochs: int = 0
+    implant_learning_rate: float = 0.0
+
+
+@dataclass(frozen=True)
 class Stored:
-    """The types and bounds of a document; the settings are checked where they are used."""
+    """The types and bounds of a document."""
 
     classes: Annotated[list[str | int | bool], Meta(min_length=2)]
     dtype: str
-    settings: dict[str, Any]
+    settings: StoredSettings
     image_size: Annotated[int, Meta(ge=1, le=LARGEST_SIDE)]
     classify: StoredClassify
     calibration: StoredCalibration

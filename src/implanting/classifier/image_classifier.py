@@ -22,6 +22,7 @@ from implanting.classifier.files import read_classifier, save_classifier
 from implanting.classifier.labels import Answer, Answering, Labels, as_labels, class_numbers, is_like
 from implanting.classifier.learned import HeldOut, Learned, prints_of
 from implanting.classifier.learning import fitted_again, learn, learn_head, way_of
+from implanting.classifier.methods import MethodChoice, settings_of
 from implanting.config import ClassifierConfig, ImplantConfig, InferenceConfig, require
 from implanting.errors import CheckpointError, ConfigError, DataError, ImageError, ImplantsKept
 from implanting.heatmap import Explanation, MapKind
@@ -58,6 +59,7 @@ class ImageClassifier:
         base: str | Path | BaseNetwork = CONFIG.base,
         *,
         head: Literal["auto", "logistic", "prototypes"] = CONFIG.head,
+        method: MethodChoice = CONFIG.method,
         implants: Literal["auto"] | bool = CONFIG.implants,
         unknown: Hashable | None = CONFIG.unknown,
         refuse: float = CONFIG.refuse,
@@ -73,6 +75,7 @@ class ImageClassifier:
     ) -> None:
         self.base = base
         self.head = head
+        self.method = method
         self.implants = implants
         self.unknown = unknown
         self.refuse = refuse
@@ -93,6 +96,7 @@ class ImageClassifier:
         classes = np.unique(labels)
         self.check_settings(classes)
         base = self.base if isinstance(self.base, BaseNetwork) else load_base(self.base)
+        base.require_features()
         size = self.image_size or min(base.preprocessing.image_size)
         base.map_size(size, size)
         batches = (batch.images for batch in decode_batches(sources, size, progress=progress, doing="learning"))
@@ -143,6 +147,7 @@ class ImageClassifier:
         require(self.implants in ("auto", True, False), "implants", self.implants, "auto, True or False")
         require(self.image_size is None or self.image_size >= 1, "image_size", self.image_size, "1 or more")
         require(self.support_pooling in ("gap", "gmp"), "support_pooling", self.support_pooling, "gap or gmp")
+        settings_of(self.method, self.head, self.implants)
         query_poolings = (None, "gap", "gmp", "dense")
         require(self.query_pooling in query_poolings, "query_pooling", self.query_pooling, "gap, gmp or dense")
         if len(classes) < 2:
@@ -161,14 +166,15 @@ class ImageClassifier:
         counts = labels.bincount()
         views = base.usage.support_views(int(counts.median()))
         pooling = InferenceConfig(self.support_pooling, self.query_pooling, views)
-        way = way_of(self.head, self.implants, base, counts, pooling)
+        head, implants = settings_of(self.method, self.head, self.implants)
+        way = way_of(head, implants, base, counts, pooling)
         images, prints = None, set[int]()
         batches = _noting(batches, prints)
         if self.keep_supports:
             images = torch.cat(list(batches))
             batches = iter(images.split(BATCH))
         if way.head:
-            learned = learn_head(base, batches, labels)
+            learned = learn_head(base, batches, labels, self.method)
         else:
             config = ImplantConfig(self.implant_channels, self.implant_epochs, self.implant_learning_rate)
             seed = seed_from(self.random_state)
@@ -209,7 +215,7 @@ class ImageClassifier:
             raise DataError("there is no image to add; one or more are needed")
         batches = (batch.images for batch in decode_batches(sources, self.learned_.size))
         learned = self.learned_.with_classes(classes).with_images(batches, class_numbers(labels, classes))
-        self.learned_ = fitted_again(learned)
+        self.learned_ = fitted_again(learned, self.method)
 
     def remove_class(self: Own, label: Hashable) -> Own:
         """Remove a class; a head is fitted again to the others, other prototypes and implants do not change."""
@@ -217,7 +223,7 @@ class ImageClassifier:
         removed = int(class_numbers(np.array([label]), self.classes_))
         if len(self.classes_) <= 2:
             raise ConfigError(f"class {label!r} cannot be removed: {len(self.classes_)} are left and two are needed")
-        self.learned_ = fitted_again(self.learned_.without(removed))
+        self.learned_ = fitted_again(self.learned_.without(removed), self.method)
         return self._changed()
 
     def _changed(self: Own) -> Own:

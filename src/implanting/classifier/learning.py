@@ -15,6 +15,7 @@ from torch import Tensor
 
 from implanting.base import BaseNetwork
 from implanting.classifier.learned import Batches, HeldOut, Images, Learned, Readings, read_views
+from implanting.classifier.methods import MethodChoice, fit_method, is_linear
 from implanting.config import ImplantConfig, InferenceConfig
 from implanting.dense_classification import (
     left_out_cosines,
@@ -83,6 +84,11 @@ def way_of(
     return Way(implants=False, head=not untold)
 
 
+def default_way(base: BaseNetwork, counts: Int[Tensor, " way"]) -> Way:
+    """Return how a task with this many supports per class is learned if no setting is given."""
+    return way_of("auto", "auto", base, counts, InferenceConfig())
+
+
 def with_implants(asked: Literal["auto"] | bool | np.bool_, base: BaseNetwork, counts: Int[Tensor, " way"]) -> bool:
     """Resolve the setting `implants`; "auto" trains them where they are known to help prototypes and take seconds."""
     if asked != "auto":
@@ -91,40 +97,50 @@ def with_implants(asked: Literal["auto"] | bool | np.bool_, base: BaseNetwork, c
     return possible and float(counts.median()) >= base.usage.implants_from_shots
 
 
-def learn_head(base: BaseNetwork, batches: Batches, labels: Int[Tensor, " image"]) -> Learned:
+def learn_head(
+    base: BaseNetwork, batches: Batches, labels: Int[Tensor, " image"], method: MethodChoice = "auto"
+) -> Learned:
     """Learn a head, reading the images batch by batch, so that only their readings are held in memory."""
     views = base.usage.head.support_views(int(labels.bincount().median()))
     vectors, size = [], 0
     for images in batches:
         vectors.append(read_views(base, images, views))
         size = images.shape[1]
-    return learn_from_readings(base, size, torch.cat(vectors), labels)
+    return learn_from_readings(base, size, torch.cat(vectors), labels, method)
 
 
 def learn_from_readings(
-    base: BaseNetwork, size: int, vectors: Float16[Tensor, "image view dim"], labels: Int[Tensor, " image"]
+    base: BaseNetwork,
+    size: int,
+    vectors: Float16[Tensor, "image view dim"],
+    labels: Int[Tensor, " image"],
+    method: MethodChoice = "auto",
 ) -> Learned:
     """Learn a head from the joined readings of the views of images that were `size` pixels wide."""
     readings, counts = Readings(vectors, labels, torch.arange(len(labels))), labels.bincount()
     classify = prototype_classifier(base.pooling, 1.0, InferenceConfig())
     empty, views = torch.zeros(len(counts), vectors.shape[2]), vectors.shape[1]
     learned = Learned(base, size, np.arange(len(counts)), empty, counts, classify, UNKNOWN, support_views=views)
-    return fitted_again(replace(learned, readings=readings))
+    return fitted_again(replace(learned, readings=readings), method)
 
 
-def fitted_again(learned: Learned) -> Learned:
+def fitted_again(learned: Learned, method: MethodChoice = "auto") -> Learned:
     """Fit and calibrate the head from the stored readings; without readings, return `learned` unchanged."""
     if learned.readings is None:
         return learned
     readings, defaults = learned.readings, learned.base.usage.head
     queries, labels = readings.vectors[:, 0].float(), readings.labels
     supports = queries if learned.support_views == 1 else readings.vectors.float().mean(1)
-    dims = learned.base.reading_dims
-    if learned.size != min(learned.base.preprocessing.image_size):  # at other sizes entropies mean something else
-        defaults = replace(defaults, recognition=None)
-    fitted = fit_head(supports, queries, labels, dims, defaults.weights_for(queries, dims), defaults.penalty)
-    stored = defaults.calibrations_for(len(learned.counts), defaults.unrecognised(queries, dims))
-    calibration = _head_calibration(stored, fitted, labels)
+    dims, usual = learned.base.reading_dims, UNKNOWN
+    if is_linear(method):
+        fitted = fit_method(method, supports, queries, labels, dims, learned.base.tau)
+    else:
+        if learned.size != min(learned.base.preprocessing.image_size):  # at other sizes entropies mean something else
+            defaults = replace(defaults, recognition=None)
+        fitted = fit_head(supports, queries, labels, dims, defaults.weights_for(queries, dims), defaults.penalty)
+        stored = defaults.calibrations_for(len(learned.counts), defaults.unrecognised(queries, dims))
+        usual = _usual(stored, labels.bincount())
+    calibration = _head_calibration(fitted, labels, usual)
     probabilities = torch.softmax(calibration.power * fitted.held_out.scores, dim=-1)
     kept = readings
     if len(labels) > KEPT:
@@ -139,11 +155,8 @@ def fitted_again(learned: Learned) -> Learned:
     )
 
 
-def _head_calibration(
-    stored: Mapping[int, Mapping[str, Any]], fitted: Fitted, labels: Int[Tensor, " image"]
-) -> Calibration:
-    """Calibrate on the held-out supports if there are any, backed by the base's stored calibrations."""
-    usual = _usual(stored, labels.bincount())
+def _head_calibration(fitted: Fitted, labels: Int[Tensor, " image"], usual: Calibration) -> Calibration:
+    """Calibrate on the held-out supports if there are any, backed by the usual calibration."""
     asked = fitted.held_out.distances.isfinite()
     if not asked.any():
         return usual

@@ -56,6 +56,7 @@ VERBS = {
     "serve": "serve a page to make classifiers by dropping photos, and an HTTP API",
     "demo": "train and test on handwritten digits, in about three minutes",
     "pretrain": "stage 1: train a base network on base classes",
+    "join": "put base networks side by side, as one",
     "evaluate": "measure few-shot accuracy of a base network on novel classes",
     "reproduce": "reproduce a table or the figure of the paper, next to its own numbers, and check its claims",
     "bench": "measure speed and memory against the usual approach, on this machine",
@@ -201,8 +202,13 @@ def spell(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     letters = error.object[error.start : error.end]
-    spelled = [SPELLED.get(letter, letter.encode("ascii", "backslashreplace").decode()) for letter in letters]
-    return "".join(spelled), error.end
+    return "".join(map(_spelled, letters)), error.end
+
+
+def _spelled(letter: str) -> str:
+    if "\udc80" <= letter <= "\udcff":  # a byte of a file name that is not UTF-8
+        return f"\\x{ord(letter) - 0xDC00:02x}"
+    return SPELLED.get(letter, letter.encode("ascii", "backslashreplace").decode())
 
 
 def _abandon_output() -> None:

@@ -50,8 +50,7 @@ def find(path: Path, options: Options) -> SplitReaders:
 
 def read(source: Path, classes: list[str], name: str, options: Options) -> ImageSet:
     """Read all images of some classes."""
-    stored = list_of(_load(source, "meta", "fine_label_names")[0], f"{source}: meta", "fine_label_names")
-    fine_names = [name_of_class(name, f"{source}: meta") for name in stored]
+    fine_names = _names_of_classes(source)
     if unknown := [label for label in classes if label not in fine_names]:
         raise DataError(
             f"{source} has no class '{unknown[0]}', which `splits` {options.splits} lists; it has {len(fine_names)} "
@@ -61,6 +60,18 @@ def read(source: Path, classes: list[str], name: str, options: Options) -> Image
     parts = [_read_part(source, part, wanted, len(fine_names)) for part in ("train", "test")]
     images, ids = (np.concatenate(halves) for halves in zip(*parts, strict=True))
     return set_of_arrays(name, images, ids, dict(enumerate(fine_names)), options)
+
+
+def _names_of_classes(source: Path) -> list[str]:
+    where = f"{source}: meta"
+    stored = list_of(_load(source, "meta", "fine_label_names")[0], where, "fine_label_names")
+    names = [name_of_class(name, where) for name in stored]
+    if not names or len(set(names)) < len(names):
+        raise DataError(
+            f"{where} names {len(names)} classes, {len(set(names))} of them distinct; expected one name per class: get "
+            "it again"
+        )
+    return names
 
 
 def _is_cifar(place: Path) -> bool:

@@ -8,7 +8,7 @@ from implanting.fewshot.by_prototypes import PrototypeMethod, prototype_method
 from implanting.fewshot.calibration import UNKNOWN, Calibration, calibrate, calibration_error, open_set_score, sharpness
 from implanting.fewshot.folds import NEVER, assign_folds, rank_in_class
 from implanting.fewshot.gathering import vectors_are_smaller
-from implanting.fewshot.logistic_regression import fit_dual, logistic_regression
+from implanting.fewshot.logistic_regression import LinearClassifier, fit_dual, logistic_regression
 from implanting.fewshot.loop import Counts, chunks_of, evaluate_tasks, room_for
 from implanting.fewshot.method import Method, Queries, counted, in_views, named
 from implanting.fewshot.results import Estimate, Result, Share, mean_of
@@ -21,6 +21,7 @@ __all__ = [
     "Calibration",
     "Counts",
     "Estimate",
+    "LinearClassifier",
     "Method",
     "PrototypeMethod",
     "Queries",

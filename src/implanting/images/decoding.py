@@ -2,11 +2,12 @@
 
 The choices made: the number of pixels is checked before decoding. We use the first frame of an animation. The camera's
 orientation (EXIF) is applied. A JPEG far larger than needed is decoded at a fraction of its size, which Pillow calls
-draft mode. Transparent pixels are blended with white. Grey of 16 and 32 bits is scaled to 8 bits, not clipped. Files do
-not say which value is white, and cameras store 10, 12 or 14 bits in 16, so white is the largest value of the smallest
-such number of bits that no pixel exceeds (for 16-bit files, a `DataWarning` reports it). Floating-point grey is scaled
-by the first of 1, 255 and 65535 that no pixel exceeds. If there is none, the darkest pixel becomes black and the
-brightest white. HEIC is read if `pillow-heif` is installed (the extra `[heic]`).
+draft mode. Transparent pixels are blended with white. Grey of 16 and 32 bits, and colour of 16, are scaled to 8 bits,
+not clipped. Files do not say which value is white, and cameras store 10, 12 or 14 bits in 16, so white is the largest
+value of the smallest such number of bits that no pixel exceeds (for 16-bit files, a `DataWarning` reports it). Pillow
+keeps only the high bytes of 16-bit colour, so a file that is dark in them is read once more for the low bytes.
+Floating-point grey is scaled by the first of 1, 255 and 65535 that no pixel exceeds. If there is none, the darkest
+pixel becomes black and the brightest white. HEIC is read if `pillow-heif` is installed (the extra `[heic]`).
 
 Files are not trusted. We open only formats that Pillow decodes by itself; for others, such as PostScript, it would
 start another program. Large images are decoded one at a time, and only if there is enough memory.
@@ -15,11 +16,12 @@ start another program. Large images are decoded one at a time, and only if there
 import io
 import os
 import re
+import sys
 import threading
 import warnings
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache, partial
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -64,13 +66,16 @@ UPRIGHT, LYING = 1, (5, 6, 7, 8)
 Encoded = str | os.PathLike[str] | bytes | bytearray | memoryview
 """A file, or the bytes of one."""
 
+Reopen = Callable[[], AbstractContextManager[Image.Image]]
+
 ImageSource = Encoded | Image.Image | np.ndarray
 
 LARGE = 40_000_000
 """Images of this many pixels or more are decoded one at a time, and only if there is enough memory."""
 
-BYTES_PER_PIXEL = 20
-"""The largest memory use of decoding: four bytes per pixel in Pillow, in up to five copies with transparency."""
+BYTES_PER_PIXEL, BYTES_PER_ROW = 20, 40
+"""The largest memory use of decoding: Pillow takes four bytes per pixel and eight per row, in up to five copies with
+transparency."""
 
 ONE_LARGE_IMAGE = threading.Lock()
 
@@ -80,6 +85,12 @@ EIGHT_BITS, SIXTEEN_BITS = 255, 65535
 
 WHITES = (EIGHT_BITS, 1023, 4095, 16383, SIXTEEN_BITS)
 """Possible values of white in grey images of 16 bits or more: the largest numbers of 8, 10, 12, 14 and 16 bits."""
+
+COLOUR = ("RGB", "RGBA", "RGBX")
+"""Modes of colour images."""
+
+SWAPPED = {"B": "L", "L": "B", "N": "B" if sys.byteorder == "little" else "L"}
+"""The order of two bytes under which Pillow, which keeps the high byte of the two, keeps the low one."""
 
 PREMULTIPLIED = {"La": "LA", "RGBa": "RGBA"}
 """Modes with premultiplied alpha, and the modes to which Pillow converts them."""
@@ -102,13 +113,17 @@ def decode(source: ImageSource, size: int | None = None) -> Image.Image:
         if size is not None:
             with _faults_named(name):
                 image.draft(None, (DRAFT_MARGIN * size, DRAFT_MARGIN * size))
-        return _decode(image, name)
+        return _decode(image, name, partial(_open, source, name))
 
 
-def _decode(image: Image.Image, name: str) -> Image.Image:
+def _decode(image: Image.Image, name: str, again: Reopen | None = None) -> Image.Image:
+    """Decode an opened image; `again` opens the same file once more."""
     _check_pixels(image, name)
     with _room_for(image, name), _faults_named(name):
+        low_bytes = _rawmode_of_low_bytes(image)
         image.load()
+        if low_bytes is not None and again is not None:
+            _scale_colour(image, low_bytes, again)
         upright = ImageOps.exif_transpose(image) if _orientation(image) != UPRIGHT else image
         return _to_rgb(upright, name)
 
@@ -118,11 +133,11 @@ def _room_for(image: Image.Image, name: str) -> Iterator[None]:
     pixels = image.width * image.height
     with ONE_LARGE_IMAGE if pixels > LARGE else nullcontext():
         free = free_memory() if pixels > LARGE else None
-        if free is not None and pixels * BYTES_PER_PIXEL > free:
+        needed = pixels * BYTES_PER_PIXEL + image.height * BYTES_PER_ROW
+        if free is not None and needed > free:
             raise ImageError(
-                f"{name} has {image.width} x {image.height} pixels, which take up to "
-                f"{pixels * BYTES_PER_PIXEL / 2**30:.1f} GiB of memory to decode, and {free / 2**30:.1f} are free: "
-                "scale it down"
+                f"{name} has {image.width} x {image.height} pixels, which take up to {needed / 2**30:.1f} GiB of "
+                f"memory to decode, and {free / 2**30:.1f} are free: scale it down"
             )
         yield
 
@@ -139,6 +154,40 @@ def _faults_named(name: str) -> Iterator[None]:
         raise ImageError(f"{name} needs more memory to decode than there is: scale it down") from None
     except Exception as fault:  # damaged files make Pillow's many parsers raise anything
         raise ImageError(f"{name} is damaged or truncated ({_reason(fault)}): replace or remove it") from fault
+
+
+def _rawmode_of_low_bytes(image: Image.Image) -> str | None:
+    """Return Pillow's name for the low bytes of colour of 16 bits, of which it reads the high ones; None for others."""
+    if image.mode not in COLOUR or len(tile := getattr(image, "tile", ())) == 0:
+        return None
+    rawmode = _rawmode(tile[0].args)
+    colour, _, order = rawmode.partition(";16")
+    return f"{colour};16{SWAPPED[order]}" if colour in COLOUR and order in SWAPPED else None
+
+
+def _rawmode(arguments: Any) -> str:
+    return str(arguments if isinstance(arguments, str) else (arguments or [""])[0])
+
+
+def _scale_colour(image: Image.Image, low_bytes: str, again: Reopen) -> None:
+    """Scale colour of 16 bits in place if no pixel exceeds the white of 14 bits or fewer, as for grey."""
+    high = np.asarray(image)
+    if high[..., :3].max(initial=0) > WHITES[-2] >> 8:
+        return
+    with again() as same:
+        same.tile = [tile._replace(args=_with_rawmode(tile.args, low_bytes)) for tile in same.tile]  # type: ignore[attr-defined] # of ImageFile
+        same.load()
+        values = high.astype(np.uint16) << 8 | np.asarray(same)
+    colours = values[..., :3]
+    white = next(white for white in WHITES if colours.max() <= white)
+    _report_scaling("colour", int(colours.max()), white)
+    scaled = high.copy()
+    scaled[..., :3] = np.rint(colours * np.float32(EIGHT_BITS / white))
+    image.paste(Image.fromarray(scaled, image.mode))
+
+
+def _with_rawmode(arguments: Any, rawmode: str) -> Any:
+    return rawmode if isinstance(arguments, str) else (rawmode, *arguments[1:])
 
 
 def stored_size(source: ImageSource) -> tuple[int, int]:
@@ -270,7 +319,10 @@ def _to_rgb(image: Image.Image, name: str) -> Image.Image:
     if image.mode == "F" or image.mode.startswith("I"):
         return Image.fromarray(_eight_bits(np.asarray(image), image.mode, name)).convert("RGB")
     if image.has_transparency_data:
-        image = image.convert(PREMULTIPLIED.get(image.mode, image.mode)).convert("RGBA")
+        if image.mode in PREMULTIPLIED:
+            image = image.convert(PREMULTIPLIED[image.mode])
+        if image.mode != "RGBA":
+            image = image.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
     return image.convert("RGB")
 
@@ -289,16 +341,21 @@ def _image_of_array(array: np.ndarray) -> Image.Image:
 
 def _eight_bits(grey: np.ndarray, mode: str, name: str) -> UInt8[np.ndarray, "height width"]:
     darkest, white = _range(grey, mode, name)
-    if mode.startswith("I;16") and grey.max() > 0 and white < SIXTEEN_BITS:
-        warnings.warn(
-            f"a grey image of 16 bits has no pixel above {white:.0f}: it is read as one of {int(white).bit_length()} "
-            "bits, as cameras save them, and not as a dark one",
-            DataWarning,
-            stacklevel=2,
-        )
+    if mode.startswith("I;16"):
+        _report_scaling("grey", int(grey.max()), int(white))
     precise: type[np.floating[Any]] = np.float64 if max(abs(darkest), abs(white)) > SIXTEEN_BITS else np.float32
     scaled = (grey.astype(precise) - darkest) * (EIGHT_BITS / (white - darkest))
     return np.rint(scaled).clip(0, EIGHT_BITS).astype(np.uint8)
+
+
+def _report_scaling(kind: str, brightest: int, white: int) -> None:
+    if brightest > 0 and white < SIXTEEN_BITS:
+        warnings.warn(
+            f"a {kind} image of 16 bits has no pixel above {white}: it is read as one of {white.bit_length()} bits, as "
+            "cameras save them, and not as a dark one",
+            DataWarning,
+            stacklevel=3,
+        )
 
 
 def _range(grey: np.ndarray, mode: str, name: str) -> tuple[float, float]:

@@ -5,6 +5,9 @@ every block ends in a 2x2 max-pool that rounds down, so 84 px give 5x5 locations
 convolution with batch norm and no activation, and the sum is activated before pooling; C128F has no ReLU after its
 last batch norm. No convolution has a bias: batch norm follows each.
 
+Several members of one width stand side by side as one network of grouped convolutions: each reads the image and its own
+channels only, and their features are concatenated. Implants read the channels of all members.
+
 A network knows nothing of classes, pooling or preprocessing. It maps normalised images to feature maps.
 """
 
@@ -30,25 +33,31 @@ def unchanged(maps: Tensor) -> Tensor:
     return maps
 
 
-def convolution(channels_in: int, channels_out: int, kernel: int) -> nn.Conv2d:
-    """A convolution that keeps the map's size, initialised as He et al. with fan-out: N(0, 2 / (kernel^2 * out))."""
-    layer = nn.Conv2d(channels_in, channels_out, kernel, padding=kernel // 2, bias=False)
-    nn.init.normal_(layer.weight, std=math.sqrt(2 / (kernel**2 * channels_out)))
+def convolution(
+    channels_in: int, channels_out: int, kernel: int, members: int = 1, *, first: bool = False
+) -> nn.Conv2d:
+    """A convolution that keeps the map's size, initialised as He et al. with fan-out: N(0, 2 / (kernel^2 * out)).
+
+    Each member has its share of the channels; what the first layers read, the image, is read by all.
+    """
+    groups = 1 if first else members
+    layer = nn.Conv2d(channels_in, channels_out, kernel, padding=kernel // 2, groups=groups, bias=False)
+    nn.init.normal_(layer.weight, std=math.sqrt(2 * members / (kernel**2 * channels_out)))
     return layer
 
 
 class ResidualBlock(nn.Module):
     """Three 3x3 convolutions with batch norm and swish beside a 1x1 shortcut, then a 2x2 max-pool."""
 
-    def __init__(self, channels_in: int, channels_out: int) -> None:
+    def __init__(self, channels_in: int, channels_out: int, members: int = 1, *, first: bool = False) -> None:
         super().__init__()
-        self.conv1 = convolution(channels_in, channels_out, 3)
+        self.conv1 = convolution(channels_in, channels_out, 3, members, first=first)
         self.norm1 = nn.BatchNorm2d(channels_out)
-        self.conv2 = convolution(channels_out, channels_out, 3)
+        self.conv2 = convolution(channels_out, channels_out, 3, members)
         self.norm2 = nn.BatchNorm2d(channels_out)
-        self.conv3 = convolution(channels_out, channels_out, 3)
+        self.conv3 = convolution(channels_out, channels_out, 3, members)
         self.norm3 = nn.BatchNorm2d(channels_out)
-        self.shortcut = convolution(channels_in, channels_out, 1)
+        self.shortcut = convolution(channels_in, channels_out, 1, members, first=first)
         self.shortcut_norm = nn.BatchNorm2d(channels_out)
         self.swish1, self.swish2, self.swish3 = (
             nn.SiLU(),
@@ -85,9 +94,11 @@ class ResidualBlock(nn.Module):
 class PlainBlock(nn.Module):
     """A 3x3 convolution with batch norm, ReLU (except in the last block) and a 2x2 max-pool."""
 
-    def __init__(self, channels_in: int, channels_out: int, *, relu: bool) -> None:
+    def __init__(
+        self, channels_in: int, channels_out: int, members: int = 1, *, relu: bool, first: bool = False
+    ) -> None:
         super().__init__()
-        self.conv1 = convolution(channels_in, channels_out, 3)
+        self.conv1 = convolution(channels_in, channels_out, 3, members, first=first)
         self.norm1 = nn.BatchNorm2d(channels_out)
         self.relu = nn.ReLU() if relu else None
 
@@ -154,23 +165,33 @@ class Network(nn.Module):
         return height // shrink, width // shrink
 
 
-def resnet12(width: int = 64, wide: bool = False) -> Network:
+def resnet12(width: int = 64, wide: bool = False, members: int = 1) -> Network:
     """Four residual blocks of width, 2, 4 and 8 times width channels (TADAM; the paper's width is 64)."""
-    channels = [3, width, 2 * width, 4 * width, 8 * width + (WIDE_CHANNELS if wide else 0)]
-    return Network([ResidualBlock(*pair) for pair in pairwise(channels)], channels[-1])
+    pairs = _channels((1, 2, 4, 8), width, wide, members)
+    return Network([ResidualBlock(*pair, members, first=pair is pairs[0]) for pair in pairs], pairs[-1][1])
 
 
-def c128f(width: int = 64, wide: bool = False) -> Network:
+def c128f(width: int = 64, wide: bool = False, members: int = 1) -> Network:
     """Four convolutions of width, width, 2 and 2 times width channels (Gidaris & Komodakis)."""
-    channels = [3, width, width, 2 * width, 2 * width + (WIDE_CHANNELS if wide else 0)]
-    pairs = list(pairwise(channels))
-    return Network([PlainBlock(*pair, relu=pair != pairs[-1]) for pair in pairs], channels[-1])
+    return _plain(_channels((1, 1, 2, 2), width, wide, members), members, last_relu=False)
 
 
-def c64f(width: int = 64, wide: bool = False) -> Network:
+def c64f(width: int = 64, wide: bool = False, members: int = 1) -> Network:
     """Four convolutions of width channels, each with a ReLU (Vinyals et al. 2016, Snell et al. 2017)."""
-    channels = [3, width, width, width, width + (WIDE_CHANNELS if wide else 0)]
-    return Network([PlainBlock(*pair, relu=True) for pair in pairwise(channels)], channels[-1])
+    return _plain(_channels((1, 1, 1, 1), width, wide, members), members, last_relu=True)
+
+
+def _plain(pairs: Sequence[tuple[int, int]], members: int, *, last_relu: bool) -> Network:
+    blocks = [
+        PlainBlock(*pair, members, relu=last_relu or pair is not pairs[-1], first=pair is pairs[0]) for pair in pairs
+    ]
+    return Network(blocks, pairs[-1][1])
+
+
+def _channels(multiples: Sequence[int], width: int, wide: bool, members: int) -> list[tuple[int, int]]:
+    """Channels that each block reads and gives, summed over members."""
+    *channels, last = (members * multiple * width for multiple in multiples)
+    return list(pairwise([3, *channels, last + WIDE_CHANNELS * wide]))
 
 
 NETWORKS = {"resnet12": resnet12, "c128f": c128f, "c64f": c64f}
@@ -178,4 +199,4 @@ NETWORKS = {"resnet12": resnet12, "c128f": c128f, "c64f": c64f}
 
 def build_network(config: NetworkConfig) -> Network:
     """The network that a configuration describes, freshly initialised from torch's generator."""
-    return NETWORKS[config.network](config.width, config.wide)
+    return NETWORKS[config.network](config.width, config.wide, config.members)

@@ -6,6 +6,7 @@ nothing of implants.
 
 from implanting.pretraining.batches import batch
 from implanting.pretraining.events import Event, Finished, Started, Stepped, Stopped
+from implanting.pretraining.joining import join
 from implanting.pretraining.optimisation import MOMENTUM
 from implanting.pretraining.preparation import Output, prepare
 from implanting.pretraining.recipes import RECIPES, RecipeName, with_method
@@ -29,6 +30,7 @@ __all__ = [
     "TrainingLog",
     "batch",
     "check_same",
+    "join",
     "plot_training",
     "prepare",
     "pretrain",

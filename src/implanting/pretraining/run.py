@@ -6,6 +6,7 @@ The checkpoint of an unfinished run is a base network like any other, and also h
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,15 @@ import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
-from implanting.base import BaseDescription, BaseNetwork, TrainingFacts, Validation, load_weights, save_base
-from implanting.baselines import DynamicFewShot, Episodes, System, load_own
+from implanting.base import BaseDescription, BaseNetwork, TrainingFacts, Validation, embed, load_weights, save_base
+from implanting.baselines import DynamicFewShot, Episodes, System, load_own, pooled
 from implanting.config import PretrainConfig
 from implanting.datasets import ImageSet
 from implanting.dense_classification import CosineClassifier, classification_loss, probabilities
 from implanting.networks import Network
 from implanting.pretraining.augment import shrink
 from implanting.pretraining.batches import batch
-from implanting.pretraining.episodes import EpisodeSource
+from implanting.pretraining.episodes import DrawnEpisodes, EpisodeSource
 from implanting.pretraining.optimisation import load_optimizer, optimizer_tensors, schedule
 from implanting.pretraining.teacher import targets
 from implanting.pretraining.validation import FewShotTest
@@ -104,8 +105,7 @@ class Run:
     def _next_episodes(self, source: EpisodeSource) -> Episodes:
         """This process's share of the episodes of the step; further images are shared with their episodes."""
         drawn = source.draw(self.step, self.steps)
-        pixels = drawn.images(self.images, self.config, self.step)
-        images, further = (self.inputs(some.to(self.device)) for some in pixels)
+        images, further = self._inputs_of(drawn)
         labels = self.images.labels[drawn.further].to(self.device)
         episodes = len(drawn.classes)
         mine = share(episodes)
@@ -118,6 +118,22 @@ class Run:
             further=further if len(labels) else None,
             further_labels=labels if len(labels) else None,
         )
+
+    def _inputs_of(self, drawn: DrawnEpisodes) -> tuple[Tensor, Tensor]:
+        """The images of episodes and the further ones, as pixels or as what a frozen network made of them."""
+        if self.vectors is not None:
+            return self.vectors[drawn.indices.flatten()], self.vectors[drawn.further]
+        images, further = drawn.images(self.images, self.config, self.step)
+        return self.inputs(images.to(self.device)), self.inputs(further.to(self.device))
+
+    @cached_property
+    def vectors(self) -> Float[Tensor, "image dim"] | None:
+        """The vector of every image, computed once, if the network is frozen and images are not augmented."""
+        unchanged = not self.config.augment.changes_images and self.config.shrink_size is None
+        if not (isinstance(self.model, DynamicFewShot) and unchanged):
+            return None
+        phi = embed(self.model.network, self.description.normalisation, self.images.images)
+        return pooled(phi, self.config.pooling)
 
     @property
     def images_per_step(self) -> int:

@@ -36,6 +36,10 @@ def fingerprint_of_source(package: Path) -> str:
     return digest.hexdigest()
 
 
+ENCRYPTED = 1
+"""The flag of an archive's member that needs a password."""
+
+
 class KeptResults:
     """A folder of results."""
 
@@ -75,8 +79,11 @@ def _read_result(file: Path) -> Result | None:
     """The result in a file; None if it is damaged, so that it is computed again."""
     try:
         with open_file(file) as opened, zipfile.ZipFile(opened) as archive:
-            sizes = [member.file_size for member in archive.infolist()]
-            if sum(sizes) > file.stat().st_size:  # what is written here is not compressed
+            members = archive.infolist()
+            as_written = all(
+                member.compress_type == zipfile.ZIP_STORED and not member.flag_bits & ENCRYPTED for member in members
+            )
+            if not as_written or sum(member.file_size for member in members) > file.stat().st_size:
                 return None
         with open_file(file) as opened, np.load(opened, allow_pickle=False) as content:
             described = checked(parse_json(str(content["described"])), Described)

@@ -6,11 +6,19 @@ from pathlib import Path
 
 from implanting.errors import ConfigError
 
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
 MEMORY = Path("/proc/meminfo")
 """The file in which Linux reports its memory."""
 
 GROUP = Path("/sys/fs/cgroup")
 """The folder in which Linux reports the memory limit of a container."""
+
+OWN = Path("/proc/self/statm")
+"""The file in which Linux reports the memory of this process, in pages."""
 
 PER_CORE = 4
 """The largest number of processes or threads per core; more only wait for each other, and each takes memory."""
@@ -23,7 +31,7 @@ def cores() -> int:
 
 def free_memory() -> int | None:
     """Return the bytes of free memory, or None if they cannot be determined."""
-    found = [value for value in (_available(), _left_in_group()) if value is not None]
+    found = [value for value in (_available(), _left_in_group(), _left_of_limit()) if value is not None]
     return min(found, default=None)
 
 
@@ -40,6 +48,16 @@ def _left_in_group() -> int | None:
         return max(0, int(limit) - int(used))
     except (OSError, ValueError):  # not in a container, or one without a limit
         return None
+
+
+def _left_of_limit() -> int | None:
+    """What `ulimit -v` leaves to this process."""
+    if resource is None or not OWN.exists():
+        return None
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit == resource.RLIM_INFINITY:
+        return None
+    return max(0, limit - int(OWN.read_text().split()[0]) * resource.getpagesize())
 
 
 def check_cores(setting: str, asked: int | None) -> None:

@@ -104,7 +104,7 @@ def test_cosine_weights_are_those_of_each_task_trained_by_itself():
     alone = torch.cat([method(TASKS[number : number + 1])[1] for number in range(len(TASKS))])
     assert torch.equal(together, alone)
     _, untrained = CosineFineTuningMethod(VECTORS.double(), RivalConfig(cosine_steps=0))(TASKS)
-    assert torch.equal(untrained, PrototypicalMethod(VECTORS.double(), "cosine")(TASKS)[1])
+    assert torch.equal(untrained, PrototypicalMethod(unit(VECTORS.double()), "cosine")(TASKS)[1])
     assert not torch.equal(together, untrained)
 
 

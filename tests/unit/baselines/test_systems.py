@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.func import functional_call
 
 from implanting.baselines import Episodes
 from implanting.baselines.dynamic_few_shot import DynamicFewShot, DynamicMethod, WeightGenerator
-from implanting.baselines.maml import Maml, adapted, scores_of
+from implanting.baselines.maml import Maml, adapted, pooled_norm, scores_of
 from implanting.baselines.prototypical_networks import PrototypicalNetworks
 from implanting.baselines.tadam import Tadam, TadamMethod, co_trains, conditioned, convolution_channels
 from implanting.config import EpisodeConfig, NetworkConfig, TaskConfig
@@ -150,6 +151,13 @@ def test_the_functional_network_is_the_network_with_the_statistics_of_the_suppor
     torch.testing.assert_close(scores_of(system.weights(), system.relus, more, 6)[:6], scores)  # queries change nothing
 
 
+def test_channels_with_a_negative_scale_are_normalised_before_they_are_pooled():
+    maps = torch.randn(4, 3, 5, 6, generator=seeded(5))
+    gamma, beta = torch.tensor([0.7, -1.3, 0.0]), torch.tensor([0.1, 0.2, -0.4])
+    expected = F.max_pool2d(F.batch_norm(maps, None, None, gamma, beta, training=True), 2)
+    torch.testing.assert_close(pooled_norm(maps, gamma, beta, 4), expected)
+
+
 @pytest.mark.usefixtures("in_float64")
 def test_the_second_order_gradient_is_that_of_finite_differences():
     system, drawn = maml(), episodes()
@@ -178,7 +186,7 @@ def test_the_first_order_gradient_is_that_at_the_adapted_weights():
     learned = adapted(system.weights(), system.relus, support, labels, system.config, 2)
     learned = {name: value.detach().requires_grad_() for name, value in learned.items()}
     scores = scores_of(learned, system.relus, torch.cat([support, query]), len(support))[len(support) :]
-    loss = torch.nn.functional.cross_entropy(scores, drawn.labels())
+    loss = F.cross_entropy(scores, drawn.labels())
     for one, other in zip(found, torch.autograd.grad(loss, list(learned.values())), strict=True):
         torch.testing.assert_close(one, other)
     second = torch.autograd.grad(maml_like(system)(drawn)[0], list(system.parameters()), allow_unused=True)
@@ -200,7 +208,7 @@ def test_inner_steps_are_gradient_descent_on_the_supports():
     for _ in range(3):
         for value in weights.values():
             value.requires_grad_()
-        loss = torch.nn.functional.cross_entropy(scores_of(weights, system.relus, images, len(images)), labels)
+        loss = F.cross_entropy(scores_of(weights, system.relus, images, len(images)), labels)
         gradients = torch.autograd.grad(loss, list(weights.values()))
         weights = {
             name: (value - 0.1 * gradient).detach()
@@ -246,10 +254,10 @@ def conditioned_vector(system: Tadam, image: Tensor, films: list[tuple[Tensor, T
         return maps * scale[:, None, None] + shift[:, None, None]
 
     for block in system.network.blocks:
-        a1 = torch.nn.functional.silu(changed(block.norm1(block.conv1(x))))
-        a2 = torch.nn.functional.silu(changed(block.norm2(block.conv2(a1))))
+        a1 = F.silu(changed(block.norm1(block.conv1(x))))
+        a2 = F.silu(changed(block.norm2(block.conv2(a1))))
         a3 = changed(block.norm3(block.conv3(a2))) + block.shortcut_norm(block.shortcut(x))
-        x = torch.nn.functional.max_pool2d(torch.nn.functional.silu(a3), 2)
+        x = F.max_pool2d(F.silu(a3), 2)
     assert not films
     return x[0].mean((1, 2))
 

@@ -60,3 +60,19 @@ def test_a_folder_within_what_is_read_is_refused(tmp_path, photo):
         SortedImages.outside(photo.parent / "sorted", [str(photo.parent)], ["oak"], link=False)
     with pytest.raises(ConfigError, match="is a file"):
         SortedImages.outside(photo, ["elsewhere"], ["oak"], link=False)
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_what_cannot_be_placed_names_the_setting(tmp_path, photo, link):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "oak").write_bytes(b"a file")
+    sorted_images = SortedImages.outside(tmp_path / "out", ["elsewhere"], ["oak", "a" * 300], link)
+    for label in ("oak", "a" * 300):
+        with pytest.raises(ConfigError, match=r"`sort_into` .*out: image .*a\.jpg cannot be placed there"):
+            sorted_images.place(photo, label, doubtful=False)
+    assert (tmp_path / "out" / "oak").read_bytes() == b"a file"
+
+
+def test_a_folder_that_cannot_be_made_is_refused_at_once(tmp_path, photo):
+    with pytest.raises(ConfigError, match=r"`sort_into` .*a\.jpg is a file or read-only"):
+        SortedImages.outside(photo / "sorted", ["elsewhere"], ["oak"], link=False)

@@ -190,6 +190,9 @@ DAMAGES = {
     "a class too few": (rewritten(classes=["ash", "oak"]), "is .*4.*, and needed is .*2"),
     "no settings": (rewritten(settings=None), "damaged"),
     "a strange setting": (rewritten(settings={"colour": 3}), "damaged"),
+    "a list for a label": (rewritten(settings={"unknown": []}), "settings.unknown"),
+    "a text for a share": (rewritten(settings={"refuse": "few"}), "settings.refuse"),
+    "half an epoch": (rewritten(settings={"implant_epochs": 0.5}), "settings.implant_epochs"),
     "no calibration": (rewritten(calibration={}), "damaged"),
 }
 

@@ -121,6 +121,14 @@ def test_labels_that_are_no_classes_are_refused(tmp_path, parts, splits, labels)
         read_dataset(write_folder(tmp_path, parts), splits=splits)
 
 
+@pytest.mark.parametrize("names", [[], ["apple", "apple", "bear"]])
+def test_names_that_are_missing_or_repeated_are_refused(tmp_path, parts, splits, names):
+    parts["meta"] = python2_pickle.dumps({"fine_label_names": names, "coarse_label_names": ["thing"]})
+    write_archive(tmp_path, parts)
+    with pytest.raises(DataError, match=f"meta names {len(names)} classes, {len(set(names))} of them distinct"):
+        read_dataset(tmp_path, "train", splits=splits)
+
+
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE])
 def test_a_link_in_an_archive_is_refused(tmp_path, parts, splits, kind):
     path = tmp_path / "cifar-100-python.tar.gz"

@@ -87,7 +87,7 @@ def test_an_image_that_takes_more_memory_than_is_free_is_refused(tmp_path, monke
     Image.new("1", (1, 100)).save(tmp_path / "tall.png")
     monkeypatch.setattr(subject, "LARGE", 99)
     assert decode(tmp_path / "tall.png").size == (1, 100)
-    monkeypatch.setattr(subject, "free_memory", lambda: 1999)
+    monkeypatch.setattr(subject, "free_memory", lambda: 100 * (20 + 40) - 1)
     with pytest.raises(ImageError, match=r"tall\.png has 1 x 100 pixels, .*scale it down"):
         decode(tmp_path / "tall.png")
     monkeypatch.setattr(subject, "free_memory", lambda: None)

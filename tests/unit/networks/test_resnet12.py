@@ -6,9 +6,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from implanting.config import NetworkConfig
-from implanting.errors import ImageTooSmall
+from implanting.errors import ConfigError, ImageTooSmall
 from implanting.networks import Network, build_network
-from implanting.networks.resnet12 import ResidualBlock, c128f, convolution, resnet12
+from implanting.networks.resnet12 import ResidualBlock, c64f, c128f, convolution, resnet12
 from toys import seeded, unsettle
 
 
@@ -146,3 +146,28 @@ def test_wide_widens_the_last_block_only():
 def test_convolutions_begin_with_fan_out():
     weight = convolution(64, 32, 3).weight
     assert weight.std().item() == pytest.approx(math.sqrt(2 / (9 * 32)), rel=0.03)
+
+
+@pytest.mark.parametrize("build", [resnet12, c128f, c64f])
+def test_members_start_like_networks_of_their_own_and_do_not_mix(build):
+    torch.manual_seed(0)
+    network = build(16, members=3)
+    for layer in (module for module in network.modules() if isinstance(module, nn.Conv2d)):
+        fan_out = layer.kernel_size[0] ** 2 * layer.out_channels / 3
+        assert layer.weight.std().item() == pytest.approx(math.sqrt(2 / fan_out), rel=0.15)
+    x = images(32, 32).requires_grad_()
+    shared = network.blocks[0](x)
+    channels = shared.shape[1] // 3
+    last = shared
+    for block in network.blocks[1:]:
+        last = block(last)
+    (gradient,) = torch.autograd.grad(last[:, : network.dim // 3].sum(), shared)
+    assert gradient[:, :channels].abs().max() > 0
+    assert gradient[:, channels:].abs().max() == 0
+
+
+def test_wide_is_for_one_network():
+    with pytest.raises(ConfigError, match="`wide` adds channels to one network"):
+        NetworkConfig(wide=True, members=2)
+    with pytest.raises(ConfigError, match="`members` is 0"):
+        NetworkConfig(members=0)

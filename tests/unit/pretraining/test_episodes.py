@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from implanting.base import load_base
-from implanting.config import EpisodeConfig, NetworkConfig
-from implanting.pretraining import pretrain
+from implanting.config import AugmentConfig, EpisodeConfig, NetworkConfig
+from implanting.pretraining import prepare, pretrain
 from implanting.pretraining.episodes import EpisodeSource
 from toys import coloured, same, tiny_config
 
@@ -85,3 +85,17 @@ def test_the_second_stage_starts_from_the_first(tmp_path):
     assert same(first.network.state_dict(), second.network.state_dict())
     assert not torch.equal(first.class_weights, second.class_weights)
     assert second.method_tensors.keys() >= {"gamma", "keys", "average_scale"}
+
+
+def test_features_of_a_frozen_network_are_computed_once_and_are_those_of_every_step(tmp_path):
+    pretrain(tiny_config(pooling="gap"), IMAGES, None, tmp_path / "first.safetensors", device="cpu")
+    unchanged = AugmentConfig(crop_padding=0, flip=False)
+    config = tiny_config(method="gidaris", start=str(tmp_path / "first.safetensors"), augment=unchanged, **QUICK)
+    once, every_step = (prepare(config, IMAGES, None, torch.device("cpu")) for _ in range(2))
+    every_step.vectors = None  # as if images were augmented: the network sees those of every step
+    assert once.vectors is not None
+    for _ in range(3):
+        fast, slow = once.train_step(once.model.train()), every_step.train_step(every_step.model.train())
+        torch.testing.assert_close(fast, slow, rtol=1e-4, atol=1e-5)
+    augmented = dataclasses.replace(config, augment=AugmentConfig(flip=True))
+    assert prepare(augmented, IMAGES, None, torch.device("cpu")).vectors is None

@@ -38,6 +38,17 @@ def test_a_spoilt_file_counts_as_none(kept, spoil):
     assert kept.read(file) is None
 
 
+@pytest.mark.parametrize(("field", "value"), [(10, 99), (10, 8), (8, 1)], ids=["unknown", "deflated", "encrypted"])
+def test_an_archive_packed_in_another_way_counts_as_none(kept, field, value):
+    """The fields are those of an entry in an archive's directory, which zipfile believes before it reads a member."""
+    file = kept.file_of(base="a")
+    kept.write(file, RESULT)
+    content = bytearray(file.read_bytes())
+    content[content.index(b"PK\x01\x02") + field] = value
+    file.write_bytes(content)
+    assert kept.read(file) is None
+
+
 def write_package(folder, **files):
     (folder / "room").mkdir(parents=True)
     for name, content in {"first": "one = 1\n", "room/second": "two = 2\n", **files}.items():

@@ -67,7 +67,7 @@ def prepare(command: Reproduce) -> Looking:
         TaskConfig(command.way, shot, command.queries, tasks, command.seed),
     )
     draw_tasks(material.novel, looking.tasks)
-    check_out(command, material, NETWORKS)
+    check_out(command, material, NETWORKS, "figure3")
     if looking.held_out is None:
         say(NO_BASE_ROW)
     return looking
@@ -86,18 +86,24 @@ def train_and_look(command: Reproduce, looking: Looking, device: torch.device) -
 
 
 def report(command: Reproduce, looking: Looking, found: Figure3, seconds: float) -> None:
-    """Write the picture to --out, and print which examples it shows."""
+    """Print which examples the picture shows, then write it to --out, so that a full disk loses no results."""
     if rank() != 0:
         return
-    target = command.out / "figure3"
-    write_figure3(found, target.with_suffix(".png"))
     settings: dict[str, Any] = dataclasses.asdict(command)
     notes = [found.caption, *looking.notes()]
     document = result_document(settings, seconds, _example_rows(found), notes=notes)
-    write_atomically(target.with_suffix(".json"), json.dumps(document, default=str, indent=1).encode())
     if command.json:
         print_document(document)
-        return
+    else:
+        _print_examples(looking, found)
+    target = command.out / "figure3"
+    write_figure3(found, target.with_suffix(".png"))
+    write_atomically(target.with_suffix(".json"), json.dumps(document, default=str, indent=1).encode())
+    if not command.json:
+        say(f"written: {target}.png, .json")
+
+
+def _print_examples(looking: Looking, found: Figure3) -> None:
     print_table(
         f"Figure 3 of the paper, on {looking.material.novel.name}",
         ["", "class", "pooling", "dense"],
@@ -108,7 +114,6 @@ def report(command: Reproduce, looking: Looking, found: Figure3, seconds: float)
         ],
         "\n".join(["the probability of the true class, and the answer if it is wrong", *looking.notes()]),
     )
-    say(f"written: {target}.png, .json")
 
 
 def _in_words(example: Example, sight: Sight) -> str:

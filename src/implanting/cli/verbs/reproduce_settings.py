@@ -1,6 +1,7 @@
 """The settings of `implanting reproduce`, and what tables and the figure share: the data and the base networks."""
 
 import dataclasses
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -30,6 +31,7 @@ from implanting.reproduce import (
     paper_data,
     recipe_settings,
 )
+from implanting.runtime import holds, is_our_picture
 
 
 @dataclass(frozen=True)
@@ -122,8 +124,16 @@ def further_images(command: Reproduce, material: Material) -> ImageSet | None:
     return extra_images(images.class_names, partial(read, command, images.images.shape[1]))
 
 
-def check_out(command: Reproduce, material: Material, needed: Sequence[Stage1]) -> None:
-    """Check the base networks in --out, and say how many are still to be trained."""
+def check_out(command: Reproduce, material: Material, needed: Sequence[Stage1], name: str) -> None:
+    """Check what is in --out: files that the report would replace, and base networks, of which some may be missing."""
+    ours = {".json": holds(b'"code_version"'), ".md": holds(f"]({name}.png)".encode()), ".png": is_our_picture}
+    for ending, is_ours in ours.items():
+        file = command.out / f"{name}{ending}"
+        if os.path.lexists(file) and not is_ours(file):
+            raise ConfigError(
+                f"`out` {command.out} holds {file.name}, which was not written by this command: move it away, or name "
+                "another folder"
+            )
     missing = check_bases(command.out, list(needed), material.stage1, material.base_images)
     say(f"{command.what}: {len(needed)} base networks, {len(missing)} of them to train (recipe {material.recipe})")
 

@@ -60,7 +60,7 @@ def prepare(command: Reproduce) -> Experiment:
     tasks = TaskConfig(command.way, 1, command.queries, command.tasks, command.seed)
     trials, settings = Trials(TaskImages(material.novel, held_out, material.base_images), tasks), table.settings()
     trials.draw([setting for group in settings.values() for setting in group])
-    check_out(command, material, list(settings))
+    check_out(command, material, list(settings), table.name)
     return Experiment(table, material, trials)
 
 
@@ -97,7 +97,7 @@ def train_and_test(command: Reproduce, experiment: Experiment, device: torch.dev
 
 
 def report(command: Reproduce, experiment: Experiment, results: dict[Setting, Result], seconds: float) -> None:
-    """Write the table and the verdicts to --out, and print them."""
+    """Print the table and the verdicts, then write them to --out, so that a full disk loses no results."""
     if rank() != 0:
         return
     table = experiment.table
@@ -106,6 +106,11 @@ def report(command: Reproduce, experiment: Experiment, results: dict[Setting, Re
     settings: dict[str, Any] = dataclasses.asdict(command)
     rows, claims = result_rows(table, results), json_claims(decisions)
     document = result_document(settings, seconds, rows, claims=claims, notes=texts)
+    if command.json:
+        print_document(document)
+    else:
+        print_table(table.heading, ["", *table.columns], table_rows(table, results, mark, "\n"), "\n".join(texts))
+        print_table("What the paper claims", CLAIM_COLUMNS, claim_rows(decisions, mark))
     target = command.out / table.name
     write_atomically(target.with_suffix(".json"), json.dumps(document, default=str, indent=1).encode())
     write_atomically(target.with_suffix(".md"), markdown(table, results, decisions, texts, mark).encode())
@@ -115,9 +120,5 @@ def report(command: Reproduce, experiment: Experiment, results: dict[Setting, Re
         f"{table.heading}, on {experiment.material.novel.name}",
         target.with_suffix(".png"),
     )
-    if command.json:
-        print_document(document)
-        return
-    print_table(table.heading, ["", *table.columns], table_rows(table, results, mark, "\n"), "\n".join(texts))
-    print_table("What the paper claims", CLAIM_COLUMNS, claim_rows(decisions, mark))
-    say(f"written: {target}.md, .json, .png")
+    if not command.json:
+        say(f"written: {target}.md, .json, .png")

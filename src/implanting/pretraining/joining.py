@@ -1,0 +1,109 @@
+"""Trained networks side by side as one base: an ensemble whose members share every step but the convolutions.
+
+The features of the members are concatenated as they are, so the cosine of two images is a mean of the members' cosines,
+weighted by the squared lengths of their features.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from implanting.base import BaseDescription, BaseNetwork, TrainingFacts, Validation, build
+from implanting.config import PretrainConfig
+from implanting.datasets import ImageSet
+from implanting.dense_classification import CosineClassifier
+from implanting.errors import ConfigError
+from implanting.networks import Network
+from implanting.pretraining.validation import few_shot_test, why_no_validation
+
+
+def join(bases: Sequence[BaseNetwork], validation: ImageSet | None = None) -> BaseNetwork:
+    """Put base networks of one architecture, trained on the same images, side by side.
+
+    The first one decides how queries are pooled; the scale tau is the mean of theirs. The joined network is tested and
+    calibrated on the validation classes, as at the end of a training; without any it has no calibration of its own.
+    """
+    parts = [_parts(base) for base in bases]
+    descriptions = [description for description, _ in parts]
+    _check_alike(descriptions)
+    first = descriptions[0]
+    members = sum(description.config.architecture.members for description in descriptions)
+    architecture = dataclasses.replace(first.config.architecture, members=members)
+    config = dataclasses.replace(first.config, architecture=architecture)
+    network, classifier = build(config, len(first.class_names), first.image_size)
+    network.load_state_dict(_concatenated([base.network.state_dict() for base in bases]))
+    if classifier is not None:
+        classifier.load_state_dict(_joined_classifier([classifier for _, classifier in parts]))
+    joined = dataclasses.replace(first, config=config, training=_summed([each.training for each in descriptions]))
+    if validation is not None and classifier is not None:
+        joined = _tested(joined, network, classifier.tau.item(), validation)
+    return BaseNetwork.from_training(network, classifier, joined)
+
+
+def _parts(base: BaseNetwork) -> tuple[BaseDescription, CosineClassifier]:
+    if base.description is None or base.classifier is None or base.method != "cosine" or base.pooling == "flatten":
+        raise ConfigError(
+            f"{base.name} cannot be joined: only networks that `implanting pretrain` trained with a cosine classifier, "
+            "at each location or pooled, can"
+        )
+    if not base.finished:
+        raise ConfigError(f"the training of {base.name} is not finished: finish it with `resume` before joining")
+    return base.description, base.classifier
+
+
+def _check_alike(descriptions: Sequence[BaseDescription]) -> None:
+    if len(descriptions) < 2:
+        raise ConfigError("one network alone cannot be joined: give two or more")
+    compared: dict[str, Callable[[BaseDescription], object]] = {
+        "architecture": lambda one: (one.config.architecture.network, one.config.architecture.width),
+        "size of images": lambda one: one.image_size,
+        "set of training images": lambda one: one.data_fingerprint,
+        "set of held-out images": lambda one: one.held_out,
+    }
+    first = descriptions[0]
+    for number, other in enumerate(descriptions[1:], start=2):
+        for what, fact in compared.items():
+            if fact(first) != fact(other):
+                raise ConfigError(
+                    f"network {number} ({other.name}) has another {what} than the first ({first.name}); they must agree"
+                )
+        if first.config.architecture.wide or other.config.architecture.wide:
+            raise ConfigError("networks with the channels of `wide` cannot be joined: give networks without it")
+
+
+def _concatenated(states: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """The weights of grouped convolutions: each member's are the next output channels; counters are the first's."""
+    return {
+        name: torch.cat([state[name] for state in states]) if value.ndim else value for name, value in states[0].items()
+    }
+
+
+def _joined_classifier(classifiers: Sequence[CosineClassifier]) -> dict[str, Tensor]:
+    """Class weights of unit length per member, so that none outweighs another by the length of its class weights."""
+    weights = [F.normalize(classifier.class_weights, dim=1) for classifier in classifiers]
+    tau = torch.stack([classifier.tau for classifier in classifiers]).mean()
+    return {"class_weights": torch.cat(weights, dim=1), "tau": tau}
+
+
+def _summed(facts: Sequence[TrainingFacts]) -> TrainingFacts:
+    """The cost of all; loss, accuracy and tests on validation classes were those of single networks."""
+    seconds = sum(fact.seconds for fact in facts)
+    return dataclasses.replace(
+        facts[0], seconds=seconds, loss=None, accuracy=None, tau=None, validation=(), calibration=None
+    )
+
+
+def _tested(description: BaseDescription, network: Network, tau: float, validation: ImageSet) -> BaseDescription:
+    if reason := why_no_validation(validation):
+        raise ConfigError(f"the joined network cannot be tested: {reason}")
+    tasks = description.config.validation_tasks or PretrainConfig.validation_tasks
+    config = dataclasses.replace(description.config, validation_tasks=tasks)
+    test, training = few_shot_test(config, validation, description.normalisation), description.training
+    result = Validation(training.step, **test(network, tau).row())
+    calibration = test.calibration(network, tau).document()
+    return dataclasses.replace(
+        description, training=dataclasses.replace(training, validation=(result,), calibration=calibration)
+    )

@@ -1,0 +1,112 @@
+import dataclasses
+import re
+
+import pytest
+import torch
+
+from implanting.base import BaseNetwork, load_base, save_base
+from implanting.dense_classification import locations
+from implanting.errors import ConfigError
+from implanting.evaluation import evaluate
+from implanting.networks import Network
+from implanting.pretraining import join, pretrain
+from rounding import assert_near
+from toys import coloured, tiny_config, toy_base
+
+IMAGES = coloured(classes=3, per_class=2).images
+
+
+def member(seed: int, **changes) -> BaseNetwork:
+    return toy_base(seed=seed, **changes)
+
+
+@pytest.mark.parametrize("network", ["resnet12", "c128f"])
+@torch.no_grad()
+def test_features_are_those_of_the_members_one_after_the_other(network):
+    architecture = dataclasses.replace(tiny_config().architecture, network=network)
+    members = [member(seed, architecture=architecture) for seed in (1, 2, 3)]
+    expected = torch.cat([each.embed(IMAGES) for each in members], dim=2)
+    assert_near(join(members).embed(IMAGES), expected)
+    assert_near(join([join(members[:2]), members[2]]).embed(IMAGES), expected)  # joined ones can be joined
+
+
+@torch.no_grad()
+def test_implants_read_the_channels_of_all_members():
+    members = [member(1), member(2)]
+    joined = join(members)
+    assert joined.tail is not None
+    maps, phi = joined.activations(IMAGES)
+    apart = [each.activations(IMAGES) for each in members]
+    assert [layer.channels for layer in joined.tail.layers] == [
+        2 * layer.channels
+        for layer in members[0].tail.layers  # type: ignore[union-attr]
+    ]
+    for place, values in enumerate(maps):
+        assert_near(values, torch.cat([each[0][place] for each in apart], dim=1))
+    assert_near(phi, torch.cat([each[1] for each in apart], dim=1))
+
+
+@torch.no_grad()
+def test_base_classes_are_scored_by_the_members_together():
+    members = [member(1, tau=5.0), member(2, tau=9.0)]
+    joined = join(members)
+    assert joined.tau == pytest.approx(7.0)
+    phi = joined.embed(IMAGES)
+    assert joined.classifier is not None
+    rows, columns = joined.map_size(*IMAGES.shape[1:3])
+    maps = phi.transpose(1, 2).unflatten(2, (rows, columns))
+    halves = [part / phi.norm(dim=-1, keepdim=True) for part in phi.split(phi.shape[2] // 2, dim=2)]
+    cosines = [
+        half @ torch.nn.functional.normalize(each.class_weights, dim=1).mT
+        for half, each in zip(halves, members, strict=True)
+    ]
+    assert_near(joined.classifier(maps), 7.0 * sum(cosines) / 2**0.5)
+    assert torch.equal(locations(maps), phi)
+
+
+def test_a_joined_network_is_tested_calibrated_saved_and_adapted(tmp_path):
+    base, novel = coloured(classes=4, per_class=12), coloured(classes=5, per_class=12, prefix="shade")
+    members = [pretrain(tiny_config(seed=seed), base, None, None, device="cpu") for seed in (0, 1)]
+    joined = join(members, novel)
+    assert joined.description is not None
+    training = joined.description.training
+    assert training.calibration is not None
+    assert training.validation[0].tasks > 0
+    assert training.seconds == pytest.approx(
+        sum(each.description.training.seconds for each in members if each.description)
+    )
+    assert isinstance(joined.network, Network)
+    save_base(tmp_path / "both.safetensors", joined.network, joined.classifier, joined.description)
+    loaded = load_base(tmp_path / "both.safetensors")
+    assert loaded.fingerprint == joined.fingerprint
+    assert loaded.name.startswith("2 x resnet12 of width 2")
+    result = evaluate(loaded, novel, way=3, shot=2, queries=3, tasks=4, implants=True)
+    assert len(result.per_task) == 4
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        (toy_base(architecture=dataclasses.replace(tiny_config().architecture, width=3)), "another architecture"),
+        (toy_base(size=48), "another size of images"),
+        (toy_base(architecture=dataclasses.replace(tiny_config().architecture, wide=True)), "`wide`"),
+        (toy_base(pooling="flatten"), "cannot be joined"),
+        (toy_base(method="pn", pooling="gap"), "cannot be joined"),
+    ],
+)
+def test_networks_that_do_not_fit_are_refused(other, reason):
+    with pytest.raises(ConfigError, match=re.escape(reason)):
+        join([member(1), other])
+
+
+def test_other_training_images_are_refused():
+    one, other = member(1), member(2)
+    assert other.description is not None
+    other.description = dataclasses.replace(other.description, data_fingerprint="4567")
+    with pytest.raises(ConfigError, match="another set of training images"):
+        join([one, other])
+
+
+def test_one_network_is_not_joined():
+    with pytest.raises(ConfigError, match="give two or more"):
+        join([member(1)])
