@@ -98,13 +98,15 @@ class HeadDefaults:
 def _interpolated(by_task: Mapping[str, Mapping[str, Sequence[float]]], way: int, unrecognised: float) -> list[float]:
     """Interpolate open-set scores in the logarithm of the number of classes and in how little is recognised."""
     ways = sorted(int(number) for number in by_task["recognised"])
-    place = np.interp(math.log(way), [math.log(number) for number in ways], range(len(ways)))
-    below, above = ways[math.floor(place)], ways[math.ceil(place)]
-    known = []
-    for kind, share in (("recognised", 1 - unrecognised), ("unrecognised", unrecognised)):
-        low, high = (np.array(by_task[kind][str(number)]) for number in (below, above))
-        known.append(share * (low + (place - math.floor(place)) * (high - low)))
-    return [float(score) for score in sum(known)]
+    place = float(np.interp(math.log(way), [math.log(number) for number in ways], list(range(len(ways)))))
+    below, above = str(ways[math.floor(place)]), str(ways[math.ceil(place)])
+    further = place - math.floor(place)
+    photos, drawings = (
+        (1 - further) * np.asarray(scores[below]) + further * np.asarray(scores[above])
+        for scores in (by_task["recognised"], by_task["unrecognised"])
+    )
+    interpolated: list[float] = ((1 - unrecognised) * photos + unrecognised * drawings).tolist()
+    return interpolated
 
 
 def mean_entropy(rooted: Float[Tensor, "image known_class"]) -> float:
