@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 from commands import implanting, pretrain_command, reproduce_command, same_weights, write_fc100
 from implanting.base import load_base
 from implanting.base.base_network import weights
+from implanting.cli import main
 from implanting.datasets import read_dataset
 from implanting.dense_classification import classification_loss
 from implanting.pretraining import batch, prepare
@@ -60,6 +61,31 @@ def test_two_workers_equal_one_process_that_takes_the_halves_in_turn(tmp_path: P
     slow = halves_in_turn(data, out)
     for name, value in load_file(out).items():
         torch.testing.assert_close(value, slow[name].detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_two_workers_train_on_the_episodes_of_one(tmp_path: Path) -> None:
+    """The second stage has a frozen network, hence no statistics of a batch: only the order of sums may differ."""
+    data, first = write_fc100(tmp_path), tmp_path / "first.safetensors"
+    shared = ["--data", str(data), "--width", "2", "--pooling", "gap", "--validation-tasks", "0", "--iterations", "3"]
+    episodes = ["--train-way", "3", "--train-shot", "2", "--train-queries", "2", "--episodes", "2"]
+    second = [
+        "--method",
+        "gidaris",
+        "--start",
+        str(first),
+        *episodes,
+        "--optimizer",
+        "adam",
+        "--learning-rate",
+        "0.001",
+    ]
+    assert main(["pretrain", *shared, "--out", str(first)]) == 0
+    assert main(["pretrain", *shared, *second, "--out", str(tmp_path / "one.safetensors")]) == 0
+    command = [sys.executable, "-m", "implanting", "pretrain", *shared, *second, "--workers", "2"]
+    implanting(*command, "--out", str(tmp_path / "two.safetensors"))
+    two = load_file(tmp_path / "two.safetensors")
+    for name, value in load_file(tmp_path / "one.safetensors").items():
+        torch.testing.assert_close(two[name], value, rtol=1e-4, atol=1e-6)
 
 
 def test_all_ranks_end_bitwise_equal(tmp_path: Path) -> None:

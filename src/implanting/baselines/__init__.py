@@ -1,9 +1,9 @@
 """The systems that the paper builds on and compares with, one file each: their equations, training step and answers.
 
 A rival on frozen features reads vectors that were computed once per image. A system that is trained by episodes maps
-a batch of episodes to its loss; drawing episodes and descending is the affair of `pretraining`, reading images and
-counting answers that of `evaluation`. Fine-tuning of the last block and random implants are in `implants`, whose
-cost it shares.
+a batch of episodes to its loss. `pretraining` draws episodes and takes gradient steps; `evaluation` reads images and
+counts answers. Fine-tuning of the last block and random implants are in `implants`, because they minimise the same
+cost.
 """
 
 from implanting.baselines.catalogue import METHODS

@@ -1,6 +1,6 @@
 """Every method by its name: its citation, what it needs, and its limits.
 
-The names are those of `--method`. What a method needs is checked before anything slow is done.
+The names are those of `--method`. The needs of a method are checked before any slow work.
 """
 
 from dataclasses import dataclass

@@ -8,7 +8,7 @@ weight is
     a_i = softmax_b(gamma cos(Q z_i, k_b)),
 
 where * is by element; phi_avg, phi_att, the matrix Q with its bias, the keys k_b and gamma are learned in stage 2,
-together with all w_b and tau, while the network stays frozen. An episode takes some base classes for novel ones:
+together with all w_b and tau, while the network stays frozen. In an episode, some base classes play the novel ones:
 their own weights and keys are left out, weights are generated from their supports, and queries of these and of the
 other base classes are classified among all of them by s_tau.
 

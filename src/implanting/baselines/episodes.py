@@ -18,7 +18,7 @@ class Episodes:
     classes: Int[Tensor, "episode way"]
     """The base classes that play the novel ones."""
     further: Float[Tensor, "further ..."] | None = None
-    """Images of base classes for systems that also learn from such images."""
+    """Images of base classes, for systems that also learn to classify these."""
     further_labels: Int[Tensor, " further"] | None = None
     """The base class of each."""
 

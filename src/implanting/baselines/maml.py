@@ -6,7 +6,7 @@ For a task with supports S and queries Q,
     theta_0 = theta,    theta_{k+1} = theta_k - alpha grad L_S(theta_k),    min_theta sum over tasks of L_Q(theta_K),
 
 with L the cross-entropy of a linear classifier over the flattened map. All weights adapt, those of the classifier
-too. The first-order variant takes the gradients of the inner steps for constants.
+too. The first-order variant treats the gradients of the inner steps as constants.
 
 Choices: as published, alpha 0.01, 5 inner steps in training and 10 at test, Adam with 1e-3 outside. Batch norm always
 uses the statistics of the task's supports, for its queries too: the original uses those of the batch at hand, so that

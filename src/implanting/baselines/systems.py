@@ -50,7 +50,10 @@ def system_of(base: BaseNetwork) -> System:
     """The system that a base was trained as, its weights shared with the base."""
     described = base.description
     if described is None or not isinstance(base.network, Network):
-        raise ConfigError(f"{base.name} was not trained by episodes: make such a base with `implanting pretrain`")
+        raise ConfigError(
+            f"{base.name} was not trained by episodes: train one with `implanting pretrain` and `method` pn, gidaris, "
+            "maml or tadam"
+        )
     system = build_system(
         described.config, base.network, base.classifier, len(described.class_names), described.image_size
     )

@@ -16,8 +16,8 @@ classification among all base classes by a linear layer on the unconditioned net
 Choices: G_l and B_l have three layers, a projection, a residual one and a linear one; g0 and b0 begin at 0, so that
 training begins as prototypical networks; alpha begins at `tau`, and its logarithm is learned, so that it stays
 positive; Adam with 1e-3, as for prototypical networks, because SGD at the published rate of 0.1 diverged within 72
-steps; gap-pooled maps; batch-norm statistics are those of conditioned and unconditioned maps alike. At test every task
-sends its images through the network again: nothing but the task's code can be computed once per image.
+steps; gap-pooled maps; batch-norm statistics are collected over conditioned and unconditioned maps. At test every
+task sends its images through the network again: only the task's code can be computed once per image.
 """
 
 import math
@@ -93,7 +93,7 @@ def conditioned(network: Network, images: Images, films: Sequence[Film], tasks: 
 
     def film(maps: Tensor) -> Tensor:
         scale, shift = next(per_image)
-        return scale * maps + shift
+        return torch.addcmul(shift, scale, maps)
 
     return network.changed(images, film)
 
@@ -152,7 +152,7 @@ class TadamMethod:
     normalisation: Normalisation
     unconditioned: Vectors
     """The vector of each image by the unconditioned network; the codes of tasks are means of them."""
-    tasks_at_once: int = 4
+    tasks_at_once: int = 1  # maps of more tasks do not fit in the processor's cache
 
     @torch.inference_mode()
     def __call__(self, tasks: Tasks) -> tuple[Queries, Queries]:

@@ -40,9 +40,10 @@ def launch(workers: int, verb: str, arguments: Sequence[str]) -> int:
     logging.disable(logging.ERROR)  # of the launcher: the workers report errors themselves
     with tempfile.TemporaryDirectory(prefix="implanting-") as logs:
         os.environ[LAUNCHER] = f"{os.getpid()} {logs}"
-        settings = ["--standalone", "--log-dir", logs, "--nproc-per-node", str(workers), "-m", "implanting", verb]
+        settings = ["--standalone", "--log-dir", logs, "--nproc-per-node", str(workers), "-m"]
+        program = ["--", "implanting", verb]  # the launcher would read --start as a short form of an option of its own
         try:
-            torchrun.run(torchrun.parse_args([*settings, *arguments]))
+            torchrun.run(torchrun.parse_args([*settings, *program, *arguments]))
         except SignalException:
             return 130
         except ChildFailedError as error:

@@ -95,7 +95,7 @@ def _results_of(trials: Sequence[Trial], features: Features) -> Iterator[tuple[T
 
 
 def grouped(trials: Sequence[Trial]) -> list[list[Trial]]:
-    """Trials that train the same implants together, each other one by itself."""
+    """Trials that train the same implants form one group; every other trial is a group of its own."""
     groups: dict[Hashable, list[Trial]] = {}
     for trial in trials:
         groups.setdefault(_same_implants(trial), []).append(trial)

@@ -21,7 +21,7 @@ from implanting.implants import DESCRIPTION, Activations, compute_activations, e
 from implanting.runtime import Progress, from_rank_zero, silent
 
 TRAINED_IMAGES = 100
-"""Images of each base class that methods read, at most, where they need such."""
+"""The largest number of images of each base class that methods read."""
 
 
 class Features:

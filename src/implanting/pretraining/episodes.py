@@ -1,4 +1,4 @@
-"""The episodes of a step: tasks of base classes, and further images of base classes where a system learns from such.
+"""The episodes of a step: tasks of base classes and, for some systems, further images of base classes.
 
 The episodes of a step are a function of (seed, step), as batches are.
 """

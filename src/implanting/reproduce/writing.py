@@ -13,7 +13,7 @@ CLAIM_COLUMNS = ("claim", "paired difference", "paper", "verdict")
 
 def _row_title(row: Row) -> str:
     if row.source == "literature" and any(cell.setting is not None for cell in row.cells.values()):
-        return f"{row.title}, run by us beside what was reported"
+        return f"{row.title}, trained and tested by us"
     return {"paper": row.title, "literature": f"{row.title}, as reported", "ours": f"ours: {row.title}"}[row.source]
 
 
