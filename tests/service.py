@@ -26,7 +26,7 @@ class Client:
 
     def __call__(self, method: str, path: str, status: int | None = None, **given: Any) -> Any:
         """The answer, which has this status, or is a good one."""
-        answer = self.session.request(method, f"{self.url}/api{path}", timeout=60, **given)
+        answer = self.session.request(method, f"{self.url}/api{path}", timeout=300, **given)
         assert answer.status_code == status if status else answer.ok, (answer.status_code, answer.text)
         return answer.json() if "json" in answer.headers["content-type"] else answer.content
 
@@ -62,7 +62,8 @@ def serving(data: Path, base: BaseNetwork | str, **given: Any) -> Iterator[Clien
     finally:
         client.session.close()
         server.should_exit = True
-        thread.join(20)
+        thread.join(300)
+        assert not thread.is_alive()
 
 
 def photo(

@@ -437,7 +437,7 @@ class ClassifierConfig:
 
     base: str = "efficientnet-lite0"
     """The base network: efficientnet-lite0 (photos), efficientnet-lite2 or lite0+lite2 (photos, two and three times the
-    cost), fc100 (32 px), or a file written by `implanting pretrain`."""
+    cost), fc100 (32 px), miniimagenet (84 px), or a file written by `implanting pretrain`."""
     head: Literal["auto", "logistic", "prototypes"] = "auto"
     """How classes are told apart: a trained logistic head, prototypes (the paper's way), or auto: prototypes with
     implants, else the head."""

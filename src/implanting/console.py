@@ -42,7 +42,13 @@ def plain(text: str) -> str:
 
 def _escaped(letter: str) -> str:
     # Spaces of other widths and joined emoji are harmless, although Python does not consider them printable.
+    if letter in UNDECODED:
+        return f"\\x{ord(letter) - 0xDC00:02x}"
     return letter if letter.isprintable() or letter in KEPT else repr(letter)[1:-1]
+
+
+UNDECODED = frozenset(map(chr, range(0xDC80, 0xDD00)))
+"""The surrogates by which Python represents bytes of a file name that are not UTF-8; they are shown as those bytes."""
 
 
 KEPT = frozenset("\u00a0\u2002\u2003\u2009\u200d\u202f\u3000")

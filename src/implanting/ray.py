@@ -1,8 +1,8 @@
-"""Answers of very many images on more than one machine, by Ray Data (extra `[ray]`).
+"""Classify very many images on more than one machine by Ray Data (extra `[ray]`).
 
-Each actor loads the classifier once and reads images by our own reader, so the answers and the rows are those of
-`implanting predict`: a bad file is a row with its `error`. What Ray repeats after a failure is a block of images as a
-whole, so nothing is lost or doubled.
+Each actor loads the classifier once and reads images with our own reader, so the answers and the rows are those of
+`implanting predict`: a bad file is a row with its `error`. After a failure, Ray repeats whole blocks of images, so that
+nothing is lost or doubled.
 """
 
 import tempfile
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from implanting.bulk import arrow_table, row_of
 from implanting.classifier import ImageClassifier
+from implanting.config import require
 from implanting.errors import DataError, MissingExtra
 from implanting.images import find_images
 from implanting.runtime import set_threads
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from ray.data import Dataset
 
 IMAGES_PER_BLOCK = 256
-"""Images that are repeated, at most, where an actor is lost."""
+"""The largest number of images that are classified again if an actor is lost."""
 
 
 def classify(
@@ -32,16 +33,25 @@ def classify(
     cpus_per_actor: float = 1,
     top: int = 1,
 ) -> "Dataset":
-    """A Ray data set with a row per image, as `implanting predict` writes them; nothing runs until it is read.
+    """Return a Ray data set with one row per image, as `implanting predict` writes them; nothing runs until it is read.
 
     `images` are files, folders and patterns on storage that every machine sees, or a data set with a column `path` and
-    perhaps `bytes`, as `ray.data.read_binary_files(..., include_paths=True)` gives it.
+    optionally `bytes`, such as `ray.data.read_binary_files(..., include_paths=True)`.
     """
     data = _ray_data()
+    require(top >= 1, "top", top, "1 or more")
+    require(actors >= 1, "actors", actors, "1 or more")
+    require(cpus_per_actor > 0, "cpus_per_actor", cpus_per_actor, "above 0")
+    known = ImageClassifier.load(classifier)  # a file that is none is refused here and not by every actor
     dataset = images if isinstance(images, data.Dataset) else _dataset_of(images)
+    arguments = {
+        "file": Path(classifier).read_bytes(),
+        "threads": int(cpus_per_actor) or 1,
+        "top": min(top, len(known.classes_)),
+    }
     return dataset.map_batches(
         _Actor,
-        fn_constructor_kwargs={"file": Path(classifier).read_bytes(), "threads": int(cpus_per_actor) or 1, "top": top},
+        fn_constructor_kwargs=arguments,
         compute=data.ActorPoolStrategy(size=actors),
         num_cpus=cpus_per_actor,
         batch_size=IMAGES_PER_BLOCK,

@@ -1,5 +1,6 @@
 """Processes that a command starts run nothing of the current folder, end with their launcher, and leave nothing."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -72,13 +73,39 @@ def test_workers_end_with_their_launcher_however_it_ends(tmp_path, base_file, ar
 
 
 @pytest.mark.parametrize(
-    "flags", [["--workers", "1000"], ["--threads", "1000"], ["--tasks", "900000000"], ["--tasks", "1" * 30]]
+    "flags",
+    [
+        ["--workers", "1000"],
+        ["--threads", "1000"],
+        ["--tasks", "900000000"],
+        ["--tasks", "1" * 30],
+        ["--implant-epochs", "1" * 30, "--implants"],
+    ],
 )
 def test_more_than_the_machine_has_is_refused_before_work_starts(tmp_path, base_file, flags, capsys):
     data = write_fc100(tmp_path, classes=3, images=8)
     fixed = ["--split", "val", "--way", "3", "--shot", "2", "--queries", "4"]
     assert main(["evaluate", "--base", str(base_file), "--data", str(data), *fixed, *flags]) == 2
     assert flags[0] in capsys.readouterr().err
+
+
+def test_more_training_than_can_be_is_refused_before_anything_is_written(tmp_path, capsys):
+    data, out = write_fc100(tmp_path, classes=3, images=8), tmp_path / "base.safetensors"
+    assert main(["pretrain", "--data", str(data), "--out", str(out), "--iterations", "1" * 30]) == 2
+    assert "--iterations" in capsys.readouterr().err
+    assert not list(tmp_path.glob("base*"))
+
+
+def test_two_evaluations_fill_one_cache_and_give_the_same_figures(tmp_path, base_file):
+    data = write_fc100(tmp_path, classes=3, images=8)
+    flags = ["--implants", "--implant-epochs", "2", "--json", "--workers", "1"]
+    command = evaluate(base_file, data, *flags, "--cache", str(tmp_path / "cache"))
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) for _ in range(2)]
+    printed = [each.communicate(timeout=300)[0] for each in both]
+    assert [each.returncode for each in both] == [0, 0]
+    first, second = (json.loads(text.splitlines()[-1])["results"] for text in printed)
+    assert first == second
+    assert len(first) == 2
 
 
 INTERRUPTED = """

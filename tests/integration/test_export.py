@@ -62,6 +62,7 @@ def test_a_classifier_is_exported_and_used_as_the_page_says(tmp_path, photos, mo
         (["none.safetensors"], "none.safetensors"),
         (["none.safetensors", "--onnx", "trees.pt"], "ends in .onnx"),
         (["none.safetensors", "--onnx", "nowhere/trees.onnx"], "there is no folder nowhere"),
+        (["none.safetensors", "--html", "trees.onnx"], "ends in .html"),
     ],
 )
 def test_what_cannot_be_exported_is_said_in_one_line(tmp_path, monkeypatch, capsys, arguments, said):

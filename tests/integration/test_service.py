@@ -113,7 +113,7 @@ def test_what_is_wrong_is_said_in_one_sentence(client: Client) -> None:
     half = {"data": b'{"name": "\\ud800"}', "headers": {"content-type": "application/json"}}
     for method, path, status, message, request in [
         ("POST", f"/projects/{project}/predict", 409, "two classes or more", {"files": {"files": ("a.jpg", photo())}}),
-        ("GET", f"/projects/{project}/figures", 409, "photos of one class", {}),
+        ("GET", f"/projects/{project}/figures", 409, "photos are of one class", {}),
         ("POST", f"/projects/{project}/exports/onnx", 409, "two classes or more", {}),
         ("GET", "/projects/99", 404, "no project 99", {}),
         ("POST", "/projects", 422, "name", {"json": {"name": ""}}),

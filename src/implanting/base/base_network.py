@@ -6,11 +6,13 @@ It also carries the defaults for settings the user leaves open, tuned on validat
 import copy
 import dataclasses
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, cast
 
+import numpy as np
 import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
@@ -60,7 +62,9 @@ class HeadDefaults:
     few_shot_views: int = 1
     """Number of views of each support that are averaged when supports are few."""
     calibrations: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
-    """Calibrations of a head by the number of supports per class, for tasks too small to calibrate themselves."""
+    """Calibrations of a head by the number of supports per class, for tasks too small to calibrate themselves. With
+    `by_task`, open-set scores were measured for several numbers of classes, of images that the base recognises and of
+    images that it does not."""
 
     def support_views(self, shots: int) -> int:
         """Number of views of each support that are averaged, given `shots` supports per class."""
@@ -70,11 +74,37 @@ class HeadDefaults:
         """Return the candidate rows of reading weights for these supports; the first row is the default."""
         if self.recognition is None:
             return self.reading_weights
-        classes, middle = self.recognition
-        entropy = mean_entropy(supports.split(list(dims), dim=1)[classes])
-        rule, unknown = list(self.reading_weights[0]), (entropy - RECOGNISED) / (UNRECOGNISED - RECOGNISED)
-        rule[middle] *= MOST_UNKNOWN ** min(max(unknown, 0.0), 1.0)
+        rule = list(self.reading_weights[0])
+        rule[self.recognition[1]] *= MOST_UNKNOWN ** self.unrecognised(supports, dims)
         return tuple(rule), *self.reading_weights[1:]
+
+    def unrecognised(self, supports: Float[Tensor, "image dim"], dims: Sequence[int]) -> float:
+        """How little the base recognises these supports, from 0 to 1; 0 if its predictions do not show it."""
+        if self.recognition is None:
+            return 0.0
+        entropy = mean_entropy(supports.split(list(dims), dim=1)[self.recognition[0]])
+        return min(max((entropy - RECOGNISED) / (UNRECOGNISED - RECOGNISED), 0.0), 1.0)
+
+    def calibrations_for(self, way: int, unrecognised: float) -> Mapping[int, Mapping[str, Any]]:
+        """Return the calibrations for a task of `way` classes; their open-set scores are interpolated."""
+        return {
+            shots: {**stored, "known": _interpolated(stored["by_task"], way, unrecognised)}
+            if "by_task" in stored
+            else stored
+            for shots, stored in self.calibrations.items()
+        }
+
+
+def _interpolated(by_task: Mapping[str, Mapping[str, Sequence[float]]], way: int, unrecognised: float) -> list[float]:
+    """Interpolate open-set scores in the logarithm of the number of classes and in how little is recognised."""
+    ways = sorted(int(number) for number in by_task["recognised"])
+    place = np.interp(math.log(way), [math.log(number) for number in ways], range(len(ways)))
+    below, above = ways[math.floor(place)], ways[math.ceil(place)]
+    known = []
+    for kind, share in (("recognised", 1 - unrecognised), ("unrecognised", unrecognised)):
+        low, high = (np.array(by_task[kind][str(number)]) for number in (below, above))
+        known.append(share * (low + (place - math.floor(place)) * (high - low)))
+    return [float(score) for score in sum(known)]
 
 
 def mean_entropy(rooted: Float[Tensor, "image known_class"]) -> float:

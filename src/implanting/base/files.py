@@ -1,6 +1,6 @@
 """Load base networks by name or from files, and embed them in other files.
 
-A named network comes with this package (ResNet-12 of FC100) or in a package of its own (`imagenet.py`).
+A named network comes with this package (those trained by stage 1) or in a package of its own (`imagenet.py`).
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,8 @@ KIND = "base"
 REMEDY = "make one with `implanting pretrain`"
 """The advice in errors about a missing or unsuitable file."""
 
-FC100 = "fc100"
+TRAINED_HERE = ("fc100", "miniimagenet")
+"""The names of the networks that come with this package."""
 
 USUAL_WIDTH = 64
 """Networks up to this width, the paper's, take at most 32 MB and are built without checking a file's claims first."""
@@ -69,20 +70,19 @@ def load_base(path: str | Path, device: str = "cpu") -> BaseNetwork:
     """Load a base network from a file or by name.
 
     "efficientnet-lite0" and "efficientnet-lite2" were trained on ImageNet, and "lite0+lite2" is both side by side;
-    "fc100" was trained on FC100.
+    "fc100" and "miniimagenet" were trained by stage 1 on the base classes of these data sets.
     """
     if str(path) in IMAGENET_BASES:
         return imagenet_base(str(path)).to(device)
-    file = _fc100_file() if str(path) == FC100 else Path(path)
+    file = _bundled_file(str(path)) if str(path) in TRAINED_HERE else Path(path)
     return base_from_document(*read_checkpoint(file, KIND, REMEDY), file).to(device)
 
 
-def _fc100_file() -> Path:
-    """The file of the FC100 base network that comes with this package."""
-    path = BUNDLED / "fc100.safetensors"
+def _bundled_file(name: str) -> Path:
+    path = BUNDLED / f"{name}.safetensors"
     if not path.is_file():
         raise CheckpointError(
-            f"the base '{FC100}' is not part of this installation ({path} is missing): install implanting again, or "
+            f"the base '{name}' is not part of this installation ({path} is missing): install implanting again, or "
             "make one with `implanting pretrain`"
         )
     return path

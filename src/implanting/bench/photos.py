@@ -206,7 +206,7 @@ class Photos:
     folder: Annotated[Path, tyro.conf.Positional]
     """A folder with one sub-folder per class."""
     base: str = ClassifierConfig.base
-    """The base network: efficientnet-lite0, efficientnet-lite2, lite0+lite2, fc100, or a file."""
+    """The base network: efficientnet-lite0, efficientnet-lite2, lite0+lite2, fc100, miniimagenet, or a file."""
     way: int | None = None
     """Classes of a draw; default: 10, or all where there are fewer."""
     images: tuple[int, ...] | None = None

@@ -8,7 +8,7 @@ from implanting.classifier.files import KIND, plain_labels
 from implanting.classifier.image_classifier import ImageClassifier
 from implanting.classifier.labels import Answer, from_text
 from implanting.classifier.learned import HeldOut, Learned
-from implanting.classifier.learning import learn_from_readings
+from implanting.classifier.learning import default_way, learn_from_readings
 
 __all__ = [
     "KIND",
@@ -16,6 +16,7 @@ __all__ = [
     "HeldOut",
     "ImageClassifier",
     "Learned",
+    "default_way",
     "from_text",
     "learn_from_readings",
     "plain_labels",

@@ -12,7 +12,7 @@ class FewShotClassifier(ImageClassifier, ClassifierMixin, BaseEstimator):  # typ
     Parameters (the defaults come from `ClassifierConfig`, `InferenceConfig` and `ImplantConfig`):
 
     - `base`: the base network: "efficientnet-lite0", "efficientnet-lite2", "lite0+lite2" (both side by side), "fc100",
-      a file of `implanting pretrain`, or a `BaseNetwork`
+      "miniimagenet", a file of `implanting pretrain`, or a `BaseNetwork`
     - `head`: how classes are distinguished: "logistic" trains a head on the examples; "prototypes" is the paper's way;
       "auto" chooses prototypes if you ask for implants or a pooling, or if implants are known to be better for this
       base, and the head otherwise

@@ -138,6 +138,7 @@ class StoredCalibration:
 class StoredSettings:
     """The types of the settings; their ranges are checked by `ImageClassifier.check_settings`."""
 
+    method: str = "auto"
     head: Literal["auto", "logistic", "prototypes"] = "prototypes"
     implants: Literal["auto"] | bool = "auto"
     unknown: str | int | bool | None = None

@@ -84,6 +84,11 @@ def way_of(
     return Way(implants=False, head=not untold)
 
 
+def default_way(base: BaseNetwork, counts: Int[Tensor, " way"]) -> Way:
+    """Return how a task with this many supports per class is learned if no setting is given."""
+    return way_of("auto", "auto", base, counts, InferenceConfig())
+
+
 def with_implants(asked: Literal["auto"] | bool | np.bool_, base: BaseNetwork, counts: Int[Tensor, " way"]) -> bool:
     """Resolve the setting `implants`; "auto" trains them where they are known to help prototypes and take seconds."""
     if asked != "auto":
@@ -126,14 +131,15 @@ def fitted_again(learned: Learned, method: MethodChoice = "auto") -> Learned:
     readings, defaults = learned.readings, learned.base.usage.head
     queries, labels = readings.vectors[:, 0].float(), readings.labels
     supports = queries if learned.support_views == 1 else readings.vectors.float().mean(1)
-    dims, weights, usual = learned.base.reading_dims, defaults.reading_weights, UNKNOWN
+    dims, usual = learned.base.reading_dims, UNKNOWN
     if is_linear(method):
         fitted = fit_method(method, supports, queries, labels, dims, learned.base.tau)
     else:
-        if learned.size == min(learned.base.preprocessing.image_size):  # at other sizes entropies mean something else
-            weights = defaults.weights_for(queries, dims)
-        fitted = fit_head(supports, queries, labels, dims, weights, defaults.penalty)
-        usual = _usual(defaults.calibrations, labels.bincount())
+        if learned.size != min(learned.base.preprocessing.image_size):  # at other sizes entropies mean something else
+            defaults = replace(defaults, recognition=None)
+        fitted = fit_head(supports, queries, labels, dims, defaults.weights_for(queries, dims), defaults.penalty)
+        stored = defaults.calibrations_for(len(learned.counts), defaults.unrecognised(queries, dims))
+        usual = _usual(stored, labels.bincount())
     calibration = _head_calibration(fitted, labels, usual)
     probabilities = torch.softmax(calibration.power * fitted.held_out.scores, dim=-1)
     kept = readings

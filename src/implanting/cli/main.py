@@ -202,8 +202,13 @@ def spell(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     letters = error.object[error.start : error.end]
-    spelled = [SPELLED.get(letter, letter.encode("ascii", "backslashreplace").decode()) for letter in letters]
-    return "".join(spelled), error.end
+    return "".join(map(_spelled, letters)), error.end
+
+
+def _spelled(letter: str) -> str:
+    if "\udc80" <= letter <= "\udcff":  # a byte of a file name that is not UTF-8
+        return f"\\x{ord(letter) - 0xDC00:02x}"
+    return SPELLED.get(letter, letter.encode("ascii", "backslashreplace").decode())
 
 
 def _abandon_output() -> None:

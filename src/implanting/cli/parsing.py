@@ -127,11 +127,22 @@ def parse(command: type[Command], verb: str, arguments: Sequence[str], default: 
         raise
 
 
+SENTENCES = (
+    (re.compile(r"Required options;? Missing from implanting (\w+):"), r"\1 needs"),
+    (re.compile(r"((?:--\S+ )?[A-Z]{3,}) (\S.*?)\.? \(required\)"), r"\1 (\2)"),
+    (re.compile(r"Missing argument;? Missing value for argument '(\S+)'\. Expected \d+ values\."), r"\1 needs a value"),
+)
+"""Headings of tyro's errors, which lose their sense on one line, and sentences in their place."""
+
+
 def _without_box(text: str) -> str:
     """Reduce tyro's error to one line, without its frame and its reference to the help."""
     said = re.split(r"For full helptext", BOX.sub(" ", text))[0]
     parts = [" ".join(part.split()) for part in re.split(r"-{5,}", said)]
-    return "; ".join(part for part in parts if part) or "the options cannot be read"
+    line = "; ".join(part for part in parts if part) or "the options cannot be read"
+    for pattern, sentence in SENTENCES:
+        line = pattern.sub(sentence, line)
+    return line
 
 
 def _readable_help() -> ConstructorRegistry:

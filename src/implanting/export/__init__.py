@@ -1,4 +1,4 @@
-"""Export a fitted classifier as one torch module, and that module as one ONNX graph, checked against the original."""
+"""Export a fitted classifier as one ONNX graph, checked against the original, and that graph as one HTML page."""
 
 from implanting.export.onnx_file import (
     EXPORTER,
@@ -13,9 +13,11 @@ from implanting.export.onnx_file import (
     run,
     sample_photos,
 )
+from implanting.export.web_page import MARK, page_bytes
 
 __all__ = [
     "EXPORTER",
+    "MARK",
     "RUNTIME",
     "TOLERANCE",
     "Agreement",
@@ -23,6 +25,7 @@ __all__ = [
     "installed",
     "onnx_bytes",
     "open_session",
+    "page_bytes",
     "require_exporter",
     "run",
     "sample_photos",

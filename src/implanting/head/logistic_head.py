@@ -121,15 +121,12 @@ def fit_head(
     unchanged images, used when a support is held out. The first candidate is the default.
     """
     turn = assign_folds(labels, FOLDS)
-    tried = _evenly(labels, MOST_TRIED)
     nothing = supports.new_full((len(labels), int(labels.max()) + 1), torch.nan)
     chosen, held_out = 0, HeldOutScores(nothing, nothing[:, 0], 1.0)
     if bool((turn != NEVER).any()):
-        products = Products.of(supports[tried], queries, dims)
         if len(candidates) > 1:
-            found = [_cross_fit(products, tried, labels, turn, weights, penalty) for weights in candidates]
-            chosen = _better([one.scores[turn != NEVER] for one in found], labels[turn != NEVER])
-            held_out = found[chosen]
+            tried = _some_classes(labels)
+            chosen, held_out = _choose(supports[tried], queries[tried], labels[tried], dims, candidates, penalty)
         if len(candidates) == 1 or len(labels) > MOST_TRIED:
             kept = _evenly(labels, MOST_HELD)
             products = Products.of(supports[kept], queries, dims)
@@ -195,19 +192,22 @@ def _cross_fit(
     kept = turn[fitted] != torch.arange(folds)[:, None]
     shares = _shares(labels[fitted], kept)
     own_means, asked_means = shares @ own, shares @ asked.T
-    total = (shares * own_means).sum(1)[:, None, None]
-    centred = own - own_means[:, None] - own_means[:, :, None] + total
-    length = (shares * centred.diagonal(dim1=1, dim2=2)).sum(1).clamp_min(_least(weights))[:, None, None]
-    truth = F.one_hot(labels[fitted], int(labels.max()) + 1).to(own.dtype).expand(folds, -1, -1)
-    coefficients, _ = fit_dual(centred / length, truth, penalty, kept=kept, steps=FOLD_STEPS)
+    total = (shares * own_means).sum(1)
+    # each fold's own images first, as many as the largest fold has: images that it does not keep cost nothing
+    places = kept.int().argsort(descending=True, stable=True, dim=1)[:, : int(kept.sum(1).max())]
+    kept, means = kept.gather(1, places), own_means.gather(1, places)
+    centred = own[places[:, :, None], places[:, None]] - means[:, None] - means[:, :, None] + total[:, None, None]
+    length = (shares.gather(1, places) * centred.diagonal(dim1=1, dim2=2)).sum(1).clamp_min(_least(weights))
+    truth = F.one_hot(labels[fitted], int(labels.max()) + 1).to(own.dtype)[places]
+    coefficients, _ = fit_dual(centred / length[:, None, None], truth, penalty, kept=kept, steps=FOLD_STEPS)
     scores = own.new_full((len(labels), truth.shape[2]), torch.nan)
     distances, equals = torch.full_like(squares, torch.nan), score_of_equals(truth.shape[2], penalty)
     for fold in range(folds):
-        held = turn == fold
-        centred_products = asked[held] - own_means[fold] - asked_means[fold, held, None] + total[fold]
-        scores[held] = centred_products / length[fold] @ coefficients[fold]
-        from_centre = squares[held] - 2 * asked_means[fold, held] + total[fold].squeeze()
-        distances[held] = equals * (from_centre / length[fold].squeeze()).clamp_min(0).sqrt()
+        held = torch.nonzero(turn == fold).flatten()
+        about_centre = asked[held[:, None], places[fold]] - means[fold] - asked_means[fold, held, None] + total[fold]
+        scores[held] = about_centre / length[fold] @ coefficients[fold]
+        from_centre = squares[held] - 2 * asked_means[fold, held] + total[fold]
+        distances[held] = equals * (from_centre / length[fold]).clamp_min(0).sqrt()
     growth = (len(fitted) * folds / int(kept.sum())) ** GROWTH
     return HeldOutScores(scores, distances, growth)
 
@@ -230,16 +230,35 @@ def _evenly(labels: Int[Tensor, " image"], most: int) -> Int[Tensor, " chosen"]:
     return torch.arange(len(labels)) if len(labels) <= most else torch.nonzero(ranks < room).flatten()
 
 
-def _better(scores: Sequence[Float[Tensor, "held way"]], labels: Int[Tensor, " held"]) -> int:
-    """Choose the candidate with the largest held-out likelihood, each at its best sharpness.
+def _some_classes(labels: Int[Tensor, " image"]) -> Int[Tensor, " chosen"]:
+    """Choose all images of evenly spaced classes, so few classes that two images of each can be tried."""
+    step = -(-(int(labels.max()) + 1) // (MOST_TRIED // 2))
+    return torch.nonzero(labels % step == 0).flatten()
+
+
+def _choose(
+    supports: Vectors,
+    queries: Vectors,
+    labels: Int[Tensor, " image"],
+    dims: Sequence[int],
+    candidates: Sequence[Sequence[float]],
+    penalty: float,
+) -> tuple[int, HeldOutScores]:
+    """Choose the candidate with the largest held-out likelihood, each at its best sharpness; return its scores too.
 
     A candidate is preferred to the first only if it is better by more than one standard error of the paired difference.
     """
-    likelihoods = []
-    for asked in scores:
-        sharpened = (sharpness(asked.double().log_softmax(-1), labels) * asked).log_softmax(-1)
-        likelihoods.append(sharpened.gather(1, labels[:, None]).squeeze(1))
+    labels = labels.unique(return_inverse=True)[1]
+    turn, tried = assign_folds(labels, FOLDS), _evenly(labels, MOST_TRIED)
+    held, products = turn != NEVER, Products.of(supports[tried], queries, dims)
+    found, likelihoods = [], []
+    for weights in candidates:
+        found.append(_cross_fit(products, tried, labels, turn, weights, penalty))
+        scores = found[-1].scores[held]
+        sharpened = (sharpness(scores.double().log_softmax(-1), labels[held]) * scores).log_softmax(-1)
+        likelihoods.append(sharpened.gather(1, labels[held, None]).squeeze(1))
     gains = torch.stack(likelihoods) - likelihoods[0]
     best = int(gains.mean(1).argmax())
-    error = float(gains[best].std()) / len(labels) ** 0.5
-    return best if gains[best].mean() > error else 0
+    error = float(gains[best].std()) / len(gains[best]) ** 0.5
+    chosen = best if gains[best].mean() > error else 0
+    return chosen, found[chosen]

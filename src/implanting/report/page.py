@@ -22,7 +22,9 @@ MARK = '<meta name="generator" content="implanting">'
 is_report = holds(MARK.encode())
 """Checks whether a file is such a report."""
 
-PER_CLASS_NOTE = "Right answers among the images of each class, with Wilson's 95 % interval; few images, wide interval."
+PER_CLASS_NOTE = (
+    "Right answers among the images of each class, with Wilson's 95 % interval, which few images make wide."
+)
 
 
 def write_report(report: ScoreReport, path: Path) -> None:

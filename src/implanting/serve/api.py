@@ -26,16 +26,17 @@ from implanting.serve.models import (
     State,
     Uploaded,
 )
+from implanting.serve.naming import LONGEST_NAME, seemly
 from implanting.serve.pictures import Picture, accept
 from implanting.serve.samples import sample_photos
-from implanting.serve.store import LONGEST_NAME, Store, seemly
+from implanting.serve.store import Store
 from implanting.version import __version__
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     400: {"model": Problem, "description": "The request cannot be read."},
-    404: {"model": Problem, "description": "There is no such thing."},
-    409: {"model": Problem, "description": "It does not fit what is there now."},
-    413: {"model": Problem, "description": "Too much at once."},
+    404: {"model": Problem, "description": "There is no such project, class, photo or file."},
+    409: {"model": Problem, "description": "The request does not fit the present state of the project."},
+    413: {"model": Problem, "description": "The request is too large."},
     422: {"model": Problem, "description": "The request is not of the right form, or a photo does not decode."},
     429: {"model": Problem, "description": "Too many requests at once."},
     507: {"model": Problem, "description": "The disk is full; nothing was changed."},
@@ -57,23 +58,23 @@ def routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
 
     @router.get("/about", tags=["service"])
     def about() -> About:
-        """The version, the base network and the limits."""
+        """Return the version, the base network and the limits."""
         return About(version=__version__, network=learner.base.name, most_bytes=limits.bytes, most_images=limits.images)
 
     @router.get("/projects", tags=["projects"])
     def list_projects() -> list[ProjectRow]:
-        """All projects, the latest changed first; removed ones are still there until they are deleted."""
+        """List all projects, the most recently changed first; removed ones are listed until they are deleted."""
         return [ProjectRow(**{**row, "removed": bool(row["removed"])}) for row in store.projects()]
 
     @router.post("/projects", status_code=201, tags=["projects"])
     def make_project(named: Named) -> Done:
-        """A new, empty project."""
+        """Create an empty project."""
         made = store.add_project(named.name)
         return done(made, made=made)
 
     @router.post("/projects/sample", status_code=201, tags=["projects"])
     def make_sample() -> Done:
-        """A new project with a few photos to try at once."""
+        """Create a project with a few sample photos."""
         made = store.add_project("Sample")
         pixels = {}
         for name, photos in sample_photos().items():
@@ -86,7 +87,7 @@ def routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
 
     @router.get("/projects/{project}", tags=["projects"])
     def show_project(project: Id, since: Annotated[int, Query(ge=0, le=MOST)] = 0) -> State:
-        """A project with its classes and photos; with `since`, only the photos that changed after that revision."""
+        """Return a project with its classes and photos; with `since`, only photos changed after that revision."""
         state = store.state(project, since)
         read, unread, learned = learner.progress(project)
         revision = state["project"]["revision"]
@@ -103,13 +104,13 @@ def routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
 
     @router.patch("/projects/{project}", tags=["projects"])
     def rename_project(project: Id, named: Named) -> Done:
-        """Another name."""
+        """Rename a project."""
         store.rename_project(project, named.name)
         return done(project)
 
     @router.delete("/projects/{project}", tags=["projects"])
     def remove_project(project: Id) -> Done:
-        """Out of the list; it can be restored, or deleted for good."""
+        """Remove a project from the list; it can be restored, or deleted permanently."""
         revision = store.project(project)["revision"]
         store.remove_project(project)
         learner.forget(project)
@@ -117,7 +118,7 @@ def routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
 
     @router.post("/projects/{project}/restore", tags=["projects"])
     def restore_project(project: Id) -> Done:
-        """Back into the list."""
+        """Put a removed project back into the list."""
         store.restore_project(project)
         return done(project)
 
@@ -130,13 +131,13 @@ def routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
 
     @router.post("/projects/{project}/classes", status_code=201, tags=["classes"])
     def make_class(project: Id, named: Named) -> Done:
-        """A new class without photos."""
+        """Create a class without photos."""
         made = store.add_class(project, named.name)
         return done(project, f"new class {named.name}", made)
 
     @router.patch("/projects/{project}/classes/{number}", tags=["classes"])
     def rename_class(project: Id, number: Id, named: Named) -> Done:
-        """Another name."""
+        """Rename a class."""
         store.rename_class(project, number, named.name)
         return done(project)
 
@@ -150,12 +151,14 @@ def routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
     def add_photos(
         project: Id,
         files: Annotated[list[UploadFile], File(description="Photos in any format that Pillow reads.")],
-        class_id: Annotated[int | None, Form(ge=1, le=MOST, description="Their class; else they wait for one.")] = None,
+        class_id: Annotated[
+            int | None, Form(ge=1, le=MOST, description="Their class; without it they have no label yet.")
+        ] = None,
         group: Annotated[
-            str | None, Form(max_length=64, description="Uploads of one group are undone at once.")
+            str | None, Form(max_length=64, description="Uploads of one group are undone together.")
         ] = None,
     ) -> Uploaded:
-        """Add photos. They are decoded, encoded without metadata and on disk when this is answered."""
+        """Add photos. Before this is answered, they are decoded, encoded again without metadata and saved."""
         store.project(project)
         taken, refused = receive(files, learner.side, limits)
         added: list[tuple[int, bool]] = []
@@ -173,22 +176,22 @@ def routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
 
     @router.get("/projects/{project}/photos/{photo}", tags=["photos"])
     def show_photo(project: Id, photo: Id) -> Photo:
-        """One photo."""
+        """Return one photo."""
         return _photo(store.photo(project, photo))
 
     @router.get("/projects/{project}/photos/{photo}/picture", tags=["photos"], response_class=FileResponse)
     def picture(project: Id, photo: Id) -> FileResponse:
-        """The photo as it is kept: at most 1024 pixels wide or high, without metadata."""
+        """Return the picture as it is kept: at most 1024 pixels wide or high, without metadata."""
         return FileResponse(picture_path(store, project, photo), headers=FOREVER)
 
     @router.get("/projects/{project}/photos/{photo}/thumbnail", tags=["photos"], response_class=Response)
     def thumbnail(project: Id, photo: Id) -> Response:
-        """A small square of it."""
+        """Return a small square of the picture."""
         return Response(store.thumbnail_of(store.photo(project, photo)), media_type="image/jpeg", headers=FOREVER)
 
     @router.post("/projects/{project}/photos/move", tags=["photos"])
     def move_photos(project: Id, move: Move) -> Done:
-        """Put photos into a class, or take their label away."""
+        """Put photos into a class, or take their labels away."""
         store.move_photos(project, move.photos, move.class_id)
         return done(project)
 
@@ -200,21 +203,21 @@ def routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
 
     @router.post("/projects/{project}/undo", tags=["changes"])
     def undo(project: Id) -> Done:
-        """Take the latest change back."""
+        """Undo the latest change."""
         return done(project, store.undo(project))
 
     @router.post("/projects/{project}/redo", tags=["changes"])
     def redo(project: Id) -> Done:
-        """Make the change again that was last taken back."""
+        """Redo the change that was undone last."""
         return done(project, store.redo(project))
 
     return router
 
 
 def receive(files: list[UploadFile], side: int, limits: Limits) -> tuple[list[Picture], list[Refused]]:
-    """The photos that decode, and what is wrong with the others."""
+    """Return the photos that can be decoded, and for the others the reason."""
     if len(files) > limits.images:
-        raise DataError(f"{len(files)} photos were sent at once; at most {limits.images} are taken: send fewer")
+        raise DataError(f"{len(files)} photos were sent at once; at most {limits.images} are accepted: send fewer")
     taken, refused = [], []
     for upload in files:
         name = shown_name(upload.filename)

@@ -22,14 +22,15 @@ from implanting.serve.exports import export_routes
 from implanting.serve.figures import figure_routes
 from implanting.serve.guard import LOCAL, Guard, Limits
 from implanting.serve.learner import Learner
-from implanting.serve.store import Conflict, Missing, Store
+from implanting.serve.problems import Conflict, Missing
+from implanting.serve.store import Store
 from implanting.version import __version__
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Error numbers of a full disk."""
 
-ABOUT = """Classify images from a few examples of each class. A project has classes and photos; photos without a class
-wait for one. Learning follows every change by itself. What is wrong is said in one sentence, `message`."""
+ABOUT = """Classify images from a few examples of each class. A project has classes and photos; a photo without a class
+has no label yet. Learning follows every change by itself. An error has one sentence, `message`."""
 
 
 def make_app(
@@ -40,7 +41,7 @@ def make_app(
     token: str | None = None,
     limits: Limits | None = None,
 ) -> ASGIApp:
-    """The service on one data folder; raises where that is in use."""
+    """Return the service on one data folder; raise an error if another server uses the folder."""
     limits = limits or Limits()
     store = Store(data)
     learner = Learner(store, base)
@@ -78,6 +79,8 @@ def _errors(app: FastAPI) -> None:
 
     @app.exception_handler(ImplantingError)
     def library(_: Request, error: ImplantingError) -> JSONResponse:
+        if isinstance(error.__cause__, OSError) and error.__cause__.errno in FULL:
+            return _full(error.__cause__.strerror)
         status = 404 if isinstance(error, Missing) else 409 if isinstance(error, Conflict) else 422
         return _problem(status, str(error))
 
@@ -92,12 +95,16 @@ def _errors(app: FastAPI) -> None:
     @app.exception_handler(OSError)
     def disk(_: Request, error: OSError) -> JSONResponse:
         if error.errno in FULL:
-            return _problem(507, f"the disk is full ({error.strerror}), and nothing was changed: free some space")
+            return _full(error.strerror)
         raise error
 
     @app.exception_handler(sqlite3.OperationalError)
     def database(_: Request, error: sqlite3.OperationalError) -> JSONResponse:
         return _problem(507, f"the disk did not take the change ({error}), and nothing was changed: free some space")
+
+
+def _full(reason: str | None) -> JSONResponse:
+    return _problem(507, f"the disk is full ({reason}), and nothing was changed: free some space")
 
 
 def _problem(status: int, message: str) -> JSONResponse:

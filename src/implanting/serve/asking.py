@@ -19,8 +19,8 @@ from implanting.heatmap import Limits as Scale
 from implanting.images import load
 from implanting.serve.api import FOREVER, PHOTO_BYTES, PROBLEMS, shown_name
 from implanting.serve.guard import Limits
-from implanting.serve.learner import Learner, picture_path
-from implanting.serve.learning import NONE, Fitted, Reading, unit
+from implanting.serve.learner import PATIENCE, Learner, picture_path
+from implanting.serve.learning import Fitted, Reading, unit, vectors_of
 from implanting.serve.models import (
     MOST,
     Answer,
@@ -32,7 +32,10 @@ from implanting.serve.models import (
     Refused,
     Unlabelled,
 )
-from implanting.serve.store import Missing, Store
+from implanting.serve.naming import NONE
+from implanting.serve.problems import Missing
+from implanting.serve.reader import Pixels
+from implanting.serve.store import Store
 
 NEAREST = 4
 """Number of similar examples that come with an answer."""
@@ -57,49 +60,39 @@ FORMULAS = "=+-@\t\r"
 """Characters that begin a formula in a spreadsheet."""
 
 NEXT = 100
-"""Photos that are suggested to be labelled next."""
+"""Number of photos that are suggested to be labelled next."""
 
 EXPLAINED = 32
-"""Photos whose maps are kept in memory."""
+"""Number of photos whose heat maps are kept in memory."""
 
 
 def asking_routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
     """The routes that ask."""
     router = APIRouter(prefix="/api", responses=PROBLEMS, tags=["answers"])
 
-    @router.post("/projects/{project}/predict")
+    @router.post("/projects/{project}/predict", response_model=Answers)
     def predict(
         project: Id,
         files: Annotated[list[UploadFile], File(description="Photos to ask about.")],
         top: Annotated[int, Query(ge=1, le=MOST, description="Classes of each answer.")] = MOST,
-    ) -> Answers:
+    ) -> Response:
         """Ask about photos, which are not kept. Photos that are asked about at the same time go through the network
         together."""
-        fitted = learner.fitted(project)
-        names, pixels, refused = [], [], []
-        for upload in files[: limits.images]:
-            name = shown_name(upload.filename)
-            try:
-                pixels.append(load(upload.file.read(PHOTO_BYTES), learner.side))
-                names.append(name)
-            except ImageError as error:
-                refused.append(Refused(name=name, message=f"{name!r}: {error}"))
-        refused += [
-            Refused(name=shown_name(one.filename), message=f"at most {limits.images} photos are taken: send fewer")
-            for one in files[limits.images :]
-        ]
-        if not pixels:
-            raise ImageError(refused[0].message)
-        answers = answers_for(fitted, names, learner.ask(pixels), top)
-        return Answers(revision=fitted.revision, answers=answers, refused=refused)
+        fitted = learner.fitted(project, trained=True)
+        with learner.reader.announced():
+            names, pixels, refused = decoded(files, learner.side, limits)
+        coming = learner.submit(pixels)
+        answers = answers_for(fitted, names, [future.result(PATIENCE) for future in coming], top)
+        content = Answers(revision=fitted.revision, answers=answers, refused=refused).model_dump_json()
+        return Response(content, media_type="application/json")  # FastAPI would validate the answers once more
 
     @router.get("/projects/{project}/photos/{photo}/answer")
     def answer(project: Id, photo: Id) -> Answer:
-        """Ask about a photo of the project. What it is labelled plays no part, unless it is an example."""
+        """Ask about a photo of the project. If it is an example, the classifier has learned from it."""
         row = store.photo(project, photo)
         fitted = learner.fitted(project, wait=2.0)
         reading = learner.reading(project, photo)
-        return answers_for(fitted, [row["name"]], reading.vector[None], MOST, leave_out=photo)[0]
+        return answers_for(fitted, [row["name"]], [reading], MOST, leave_out=photo)[0]
 
     @router.get("/projects/{project}/answers")
     def unlabelled(project: Id) -> Unlabelled:
@@ -109,11 +102,11 @@ def asking_routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
 
     @router.get("/projects/{project}/answers.csv", response_class=Response)
     def answers_csv(project: Id) -> Response:
-        """The same as a table: photo, answer, probability of the likeliest class, then of every class."""
-        fitted = learner.fitted(project)
+        """The same answers as a table: photo, answer, probability of the likeliest class, then of every class."""
+        fitted = learner.fitted(project, trained=True)
         readings = unlabelled_readings(store, learner, project)
         names = [store.photo(project, photo)["name"] for photo in readings]
-        text = _csv(fitted, names, _vectors(readings)) if readings else _csv(fitted, [], None)
+        text = _csv(fitted, names, list(readings.values()))
         headers = {"content-disposition": 'attachment; filename="answers.csv"'}
         return Response(text.encode("utf-8-sig"), media_type="text/csv; charset=utf-8", headers=headers)
 
@@ -141,8 +134,27 @@ def asking_routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
     return router
 
 
+def decoded(files: Sequence[UploadFile], side: int, limits: Limits) -> tuple[list[str], list[Pixels], list[Refused]]:
+    """Names and pixels of the photos that can be decoded, and for the others the reason."""
+    names, pixels, refused = [], [], []
+    for upload in files[: limits.images]:
+        name = shown_name(upload.filename)
+        try:
+            pixels.append(load(upload.file.read(PHOTO_BYTES), side))
+            names.append(name)
+        except ImageError as error:
+            refused.append(Refused(name=name, message=f"{name!r}: {error}"))
+    refused += [
+        Refused(name=shown_name(one.filename), message=f"at most {limits.images} photos are accepted: send fewer")
+        for one in files[limits.images :]
+    ]
+    if not pixels:
+        raise ImageError(refused[0].message)
+    return names, pixels, refused
+
+
 def answers_for(
-    fitted: Fitted, names: Sequence[str], readings: np.ndarray, top: int, leave_out: int | None = None
+    fitted: Fitted, names: Sequence[str], readings: Sequence[Reading], top: int, leave_out: int | None = None
 ) -> list[Answer]:
     """The answers for readings; an example that is asked about is not shown as its own nearest one."""
     given, refused = fitted.ask(readings)
@@ -175,8 +187,8 @@ def unlabelled_answers(fitted: Fitted, readings: dict[int, Reading]) -> Unlabell
     """Brief answers, and what to label next."""
     if not readings:
         return Unlabelled(revision=fitted.revision, answers=[], next=[])
-    photos, vectors = list(readings), _vectors(readings)
-    given, refused = fitted.ask(vectors)
+    photos, read = list(readings), list(readings.values())
+    given, refused = fitted.ask(read)
     second, first = np.partition(given, -2, axis=1)[:, -2:].T
     best = given.argmax(1)
     answers = [
@@ -190,20 +202,18 @@ def unlabelled_answers(fitted: Fitted, readings: dict[int, Reading]) -> Unlabell
         for row, photo in enumerate(photos)
     ]
     return Unlabelled(
-        revision=fitted.revision, answers=answers, next=[photos[row] for row in choose(given, unit(vectors), NEXT)]
+        revision=fitted.revision,
+        answers=answers,
+        next=[photos[row] for row in choose(given, unit(vectors_of(read)), NEXT)],
     )
 
 
-def _vectors(readings: dict[int, Reading]) -> np.ndarray:
-    return np.stack([reading.vector for reading in readings.values()])
-
-
-def _csv(fitted: Fitted, names: Sequence[str], readings: np.ndarray | None) -> str:
+def _csv(fitted: Fitted, names: Sequence[str], readings: Sequence[Reading]) -> str:
     classes = [str(name) for name in fitted.classifier.classes_.tolist()]
     text = io.StringIO()
     table = csv.writer(text)
     table.writerow(["photo", "answer", "probability", *map(_cell, classes)])
-    if readings is not None:
+    if readings:
         for name, row, none in zip(names, *fitted.ask(readings), strict=True):
             best = int(row.argmax())
             answer = NONE if none else classes[best]

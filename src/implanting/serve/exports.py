@@ -1,4 +1,4 @@
-"""The routes that give the classifier away: its file, and an ONNX file that was seen to answer as the page does."""
+"""The routes that export the classifier: its own file, an ONNX file and a stand-alone page, each checked first."""
 
 import tempfile
 from pathlib import Path
@@ -12,7 +12,7 @@ from fastapi.responses import FileResponse
 
 from implanting.classifier import Answer, ImageClassifier
 from implanting.errors import CheckpointError, ExportError, ImageError
-from implanting.export import TOLERANCE, onnx_bytes, open_session, run
+from implanting.export import TOLERANCE, onnx_bytes, open_session, page_bytes, run
 from implanting.images import load
 from implanting.runtime import write_atomically
 from implanting.serve.api import PHOTO_BYTES, PROBLEMS, shown_name
@@ -20,14 +20,18 @@ from implanting.serve.guard import Limits
 from implanting.serve.learner import Learner
 from implanting.serve.learning import Fitted, load_classifier
 from implanting.serve.models import Exported, FileAnswer, FileAnswers, FileProbability, Id, Refused
-from implanting.serve.store import Missing, Store
+from implanting.serve.problems import Missing
+from implanting.serve.store import Store
 
 CHECKED = 100
-"""Photos of the project on which an export must agree with the page, at most."""
+"""The largest number of the project's photos on which an export must agree with the page."""
 
-ENDINGS = {"classifier": "safetensors", "onnx": "onnx"}
+TRAINING = 300.0
+"""Seconds that an export waits for implants, at most."""
 
-FileName = Annotated[Literal["classifier.safetensors", "classifier.onnx"], InPath()]
+ENDINGS = {"classifier": "safetensors", "onnx": "onnx", "html": "html"}
+
+FileName = Annotated[Literal["classifier.safetensors", "classifier.onnx", "classifier.html"], InPath()]
 
 
 def export_routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
@@ -40,10 +44,13 @@ def export_routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
         return folder / name
 
     @router.post("/projects/{project}/exports/{kind}", status_code=201)
-    def export(project: Id, kind: Literal["classifier", "onnx"]) -> Exported:
-        """Write the classifier, ask it about the project's own photos, and keep it only if it answers as the page."""
-        store.project(project)
-        fitted = learner.fitted(project)
+    def export(project: Id, kind: Literal["classifier", "onnx", "html"]) -> Exported:
+        """Export the classifier, and keep the file only if it answers the project's own photos as the page does.
+
+        `html` is a page that runs the ONNX graph in the browser without a server; the graph is checked.
+        """
+        title = store.project(project)["name"]
+        fitted = learner.fitted(project, wait=TRAINING, trained=True)
         pixels = own_photos(store, learner, project, fitted)
         expected, _ = fitted.ask(learner.ask(list(pixels)))
         path = place(project, f"classifier.{ENDINGS[kind]}")
@@ -51,9 +58,9 @@ def export_routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
             fitted.classifier.save(path)
             found = load_classifier(path).predict_proba(pixels)
         else:
-            content = onnx_bytes(fitted.classifier)
-            found = run(open_session(content), torch.from_numpy(pixels))
-            write_atomically(path, content)
+            graph = onnx_bytes(fitted.classifier)
+            found = run(open_session(graph), torch.from_numpy(pixels))
+            write_atomically(path, graph if kind == "onnx" else page_bytes(fitted.classifier, graph, title))
         difference = float(np.abs(found - expected).max())
         if not difference <= TOLERANCE:
             path.unlink()
@@ -71,11 +78,11 @@ def export_routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
 
     @router.get("/projects/{project}/exports/{name}", response_class=FileResponse)
     def download(project: Id, name: FileName) -> FileResponse:
-        """A file that was exported before."""
+        """Download a file that was exported before."""
         store.project(project)
         path = place(project, name)
         if not path.is_file():
-            raise Missing(f"{name} was not made yet: export it first")
+            raise Missing(f"{name} has not been exported yet: export it first")
         return FileResponse(path, filename=name, headers={"cache-control": "no-store"})
 
     @router.post("/classifiers/ask")
@@ -83,7 +90,7 @@ def export_routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
         classifier: Annotated[UploadFile, File(description="A classifier file, as it is exported here.")],
         files: Annotated[list[UploadFile], File(description="Photos to ask about.")],
     ) -> FileAnswers:
-        """Ask a classifier file about photos. Neither is kept, and nothing in the file can run: it is safetensors."""
+        """Ask a classifier file about photos. Neither is kept. The file is safetensors, which cannot run code."""
         loaded = _received_classifier(classifier)
         names = [shown_name(one.filename) for one in files[: limits.images]]
         contents = [one.file.read(PHOTO_BYTES) for one in files[: limits.images]]

@@ -39,18 +39,18 @@ SAFE = ("GET", "HEAD", "OPTIONS")
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits for every request."""
+    """Limits that apply to every request."""
 
     bytes: int = 64 * 2**20
     """Largest body of a request."""
     images: int = 200
     """Most photos of a request."""
     requests: int = 64
-    """At once."""
+    """Most requests that are answered at the same time."""
 
 
 class Guard:
-    """Passes on what may come in, and answers everything else by itself."""
+    """Passes permitted requests on, and answers all others by itself."""
 
     def __init__(self, app: ASGIApp, hosts: Iterable[str], token: str | None, limits: Limits) -> None:
         self._app, self._hosts, self._token, self._limits = app, frozenset(hosts), token, limits
@@ -94,7 +94,7 @@ class Guard:
         if not length.isdigit() or int(length) > self._limits.bytes:
             return (
                 413,
-                f"the request has {length} bytes; at most {self._limits.bytes:,} are taken: send fewer photos at once",
+                f"the request has {length} bytes; at most {self._limits.bytes:,} are accepted: send fewer photos",
             )
         return None
 
@@ -135,14 +135,12 @@ class Guard:
         try:
             await self._app(scope, counted, dressed)
         except TooLarge:
-            message = (
-                f"the request is too large; at most {self._limits.bytes:,} bytes are taken: send fewer photos at once"
-            )
+            message = f"the request is too large; at most {self._limits.bytes:,} bytes are accepted: send fewer photos"
             await _answer(send, 413, message)
 
 
 class TooLarge(Exception):
-    """More bytes than were announced, and more than are taken."""
+    """A body with more bytes than are accepted."""
 
 
 async def _answer(send: Send, status: int, message: str, **headers: str) -> None:

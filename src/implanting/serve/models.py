@@ -14,13 +14,13 @@ Name = Annotated[str, Field(min_length=1, max_length=200, examples=["oak"])]
 
 
 class Problem(BaseModel):
-    """An error, as one sentence that says how to mend it."""
+    """An error: one sentence that says what is wrong and how to fix it."""
 
     message: str
 
 
 class Named(BaseModel):
-    """A name to give."""
+    """The name of a project or class."""
 
     name: Name
 
@@ -44,54 +44,54 @@ class Class(BaseModel):
 
 
 class Photo(BaseModel):
-    """A photo; one without a class waits for its label."""
+    """A photo; without a class it has no label yet."""
 
     id: int
     name: str
     class_id: int | None
     width: int
     height: int
-    removed: bool = Field(default=False, description="It was removed after the revision that was asked for.")
+    removed: bool = Field(default=False, description="Whether it was removed after the revision given by `since`.")
 
 
 class Learning(BaseModel):
     """Progress of the learning."""
 
     busy: bool
-    read: int = Field(description="Photos that the network has looked at.")
-    unread: int = Field(description="Photos that it still has to look at.")
-    revision: int | None = Field(description="The revision that was learned last; null where nothing can be learned.")
+    read: int = Field(description="Number of photos that the network has read.")
+    unread: int = Field(description="Number of photos that it still has to read.")
+    revision: int | None = Field(description="The revision that was learned last; null if nothing can be learned yet.")
 
 
 class State(BaseModel):
-    """A project: everything, or what changed since a revision."""
+    """A project: all of it, or what has changed since a revision."""
 
     id: int
     name: str
     revision: int
     classes: list[Class]
     photos: list[Photo]
-    undo: str | None = Field(description="What `undo` would take back.")
-    redo: str | None = Field(description="What `redo` would make again.")
+    undo: str | None = Field(description="The change that `undo` would take back.")
+    redo: str | None = Field(description="The change that `redo` would make again.")
     learning: Learning
 
 
 class Added(BaseModel):
-    """A photo that was taken."""
+    """A photo that was accepted."""
 
     id: int
-    new: bool = Field(description="False where the project has this very photo already; it stays where it is.")
+    new: bool = Field(description="False if the project has an identical file already, which then stays as it is.")
 
 
 class Refused(BaseModel):
-    """A photo that was not taken."""
+    """A photo that was not accepted."""
 
     name: str
     message: str
 
 
 class Uploaded(BaseModel):
-    """Photos that are on disk now, and those that were not taken."""
+    """Photos that are saved now, and those that were not accepted."""
 
     added: list[Added]
     refused: list[Refused]
@@ -106,17 +106,17 @@ class Move(BaseModel):
 
 
 class Chosen(BaseModel):
-    """Photos to do something with."""
+    """Photos chosen for a change."""
 
     photos: list[Number] = Field(min_length=1, max_length=100_000)
 
 
 class Done(BaseModel):
-    """A change that is on disk now."""
+    """A change that is saved now."""
 
     revision: int
     about: str = ""
-    id: int | None = Field(default=None, description="Of what was made.")
+    id: int | None = Field(default=None, description="The number of what was created.")
 
 
 class Probability(BaseModel):
@@ -128,7 +128,7 @@ class Probability(BaseModel):
 
 
 class Example(BaseModel):
-    """An example that is like the photo asked about."""
+    """An example that is similar to a photo."""
 
     photo: int
     similarity: float = Field(description="Cosine, at most 1.")
@@ -140,12 +140,14 @@ class Answer(BaseModel):
     name: str
     answer: str = Field(description="A class, or `none of these`.")
     none_of_these: bool
-    probabilities: list[Probability] = Field(description="Of all classes, the likeliest first; they add up to 1.")
+    probabilities: list[Probability] = Field(
+        description="All classes, the likeliest first; the probabilities add up to 1."
+    )
     nearest: list[Example]
 
 
 class Answers(BaseModel):
-    """Answers by what was learned at a revision."""
+    """Answers of the classifier learned at a revision."""
 
     revision: int
     answers: list[Answer]
@@ -153,7 +155,7 @@ class Answers(BaseModel):
 
 
 class Brief(BaseModel):
-    """The answer for an unlabelled photo of the project, briefly."""
+    """A short answer for an unlabelled photo of the project."""
 
     photo: int
     class_id: int = Field(description="The likeliest class.")
@@ -167,7 +169,7 @@ class Unlabelled(BaseModel):
 
     revision: int
     answers: list[Brief]
-    next: list[int] = Field(description="What to label next: uncertain, and unlike each other.")
+    next: list[int] = Field(description="The photos to label next: uncertain ones that are unlike each other.")
 
 
 class ShareRight(BaseModel):
@@ -202,11 +204,11 @@ class Alike(BaseModel):
 
     photos: list[int]
     similarity: float
-    across: bool = Field(description="They are of two classes or more, which nothing can learn.")
+    across: bool = Field(description="Whether they are in two classes or more, which no classifier can learn.")
 
 
 class Advice(BaseModel):
-    """One plain sentence, and what it is about."""
+    """One plain sentence, and the class that it is about."""
 
     text: str
     class_id: int | None
@@ -231,7 +233,7 @@ class Exported(BaseModel):
     bytes: int
     photos: int
     same_answers: int
-    largest_difference: float = Field(description="Of a probability.")
+    largest_difference: float = Field(description="The largest difference of a probability.")
 
 
 class FileProbability(BaseModel):
@@ -257,7 +259,7 @@ class FileAnswers(BaseModel):
 
 
 class About(BaseModel):
-    """The service."""
+    """Facts about the service."""
 
     version: str
     network: str

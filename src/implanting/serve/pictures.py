@@ -1,7 +1,7 @@
-"""A client's bytes -> pixels for the network, and a picture and a thumbnail of our own making to keep.
+"""Turn a client's bytes into pixels for the network, and into a picture and a thumbnail to keep.
 
-What a client sent is decoded and thrown away: what is kept was encoded here, so it carries no metadata and nothing that
-is not pixels. The network sees the photo as it was sent, which is what `implanting predict` would show it.
+The client's bytes are decoded and thrown away. The pictures that are kept were encoded here, so they carry no metadata
+and nothing else that is not pixels. The network sees the photo as it was sent, as in `implanting predict`.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ THUMBNAIL = 192
 """Side of the square thumbnails."""
 
 PIXELS = 100_000_000
-"""Most pixels of a photo; decoding one takes three bytes each."""
+"""The largest number of pixels of a photo; decoding takes three bytes per pixel."""
 
 QUALITY = 92
 
@@ -52,7 +52,7 @@ def accept(content: bytes, name: str, size: int) -> Picture:
     try:
         height, width = stored_size(content)
         if height * width > PIXELS:
-            raise ImageError(f"it has {width} x {height} pixels; at most {PIXELS:,} are taken: scale it down")
+            raise ImageError(f"it has {width} x {height} pixels; at most {PIXELS:,} are accepted: scale it down")
         shown = decode(content, LONGEST // 2)
         seen = resize(decode(content, size), size)
     except ImageError as error:

@@ -1,14 +1,19 @@
 """The network's own thread: photos that wait together are read together.
 
-Questions come before photos that are read behind the user's back, and among equals the first comes first. Whoever asks
-waits for a future; nothing else touches the network.
+Announced questions, whose photos are still being decoded, are waited for a few milliseconds: one pass with sixteen
+photos costs less than sixteen passes, and a question that is alone waits for nothing.
+
+Questions come before examples, which are read in the background, and among equals the first comes first. Callers wait
+for a future.
 """
 
 import itertools
 import queue
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from enum import IntEnum
 
 import numpy as np
@@ -22,7 +27,10 @@ TOGETHER = 32
 """Questions that are read at once, at most."""
 
 BEHIND = 8
-"""Photos that nobody waits for, read at once: few, so that a question does not wait long for them."""
+"""Examples that are read at once: few, so that a question does not wait long for them."""
+
+GATHERING = 0.02
+"""Seconds for which the network waits for announced questions."""
 
 Pixels = UInt8[np.ndarray, "size size 3"]
 Load = Callable[[], Pixels]
@@ -37,25 +45,41 @@ class Urgency(IntEnum):
     STOP = 2
 
 
+_Waiting = tuple[Urgency, int, int, Load, "Future[Reading]"]
+"""Urgency, a number that grows, the number of views, how to load the photo, and who waits."""
+
+
 class Reader:
     """Reads photos, in a thread of its own."""
 
     def __init__(self, base: Callable[[], BaseNetwork]) -> None:
         self._base = base
-        self._waiting: queue.PriorityQueue[tuple[Urgency, int, Load, Future[Reading]]] = queue.PriorityQueue()
+        self._waiting: queue.PriorityQueue[_Waiting] = queue.PriorityQueue()
         self._number = itertools.count()
+        self._lock, self._announced = threading.Lock(), 0
         self._thread = threading.Thread(target=self._run, name="implanting-reader", daemon=True)
         self._thread.start()
 
-    def submit(self, load: Load, urgency: Urgency) -> "Future[Reading]":
-        """The reading of a photo, some time."""
+    def submit(self, load: Load, urgency: Urgency, views: int = 1) -> "Future[Reading]":
+        """The reading of a photo, with its vectors of this many views or more."""
         future: Future[Reading] = Future()
-        self._waiting.put((urgency, next(self._number), load, future))
+        self._waiting.put((urgency, next(self._number), views, load, future))
         return future
+
+    @contextmanager
+    def announced(self) -> Iterator[None]:
+        """Announce a question, which is to be submitted as soon as this ends."""
+        with self._lock:
+            self._announced += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._announced -= 1
 
     def close(self) -> None:
         """End the thread once it has read what it is reading."""
-        self._waiting.put((Urgency.STOP, next(self._number), _nothing, Future()))
+        self._waiting.put((Urgency.STOP, next(self._number), 1, _nothing, Future()))
         self._thread.join()
 
     def _run(self) -> None:
@@ -63,14 +87,16 @@ class Reader:
             batch = self._gather()
             if any(urgency is Urgency.STOP for urgency, *_ in batch):
                 return
-            self._read([(load, future) for _, _, load, future in batch])
+            self._read(batch)
 
-    def _gather(self) -> list[tuple[Urgency, int, Load, "Future[Reading]"]]:
-        """The next batch: photos of equal urgency that wait now."""
+    def _gather(self) -> "list[_Waiting]":
+        """The next batch: photos of equal urgency that wait now, or that are announced."""
         batch = [self._waiting.get()]
-        while len(batch) < (TOGETHER if batch[0][0] is Urgency.QUESTION else BEHIND):
+        question, end = batch[0][0] is Urgency.QUESTION, time.monotonic() + GATHERING
+        while len(batch) < (TOGETHER if question else BEHIND):
             try:
-                following = self._waiting.get_nowait()
+                left = end - time.monotonic() if question and self._announced else 0.0
+                following = self._waiting.get(timeout=left) if left > 0 else self._waiting.get_nowait()
             except queue.Empty:
                 break
             if following[0] is not batch[0][0]:
@@ -79,11 +105,12 @@ class Reader:
             batch.append(following)
         return batch
 
-    def _read(self, batch: list[tuple[Load, "Future[Reading]"]]) -> None:
+    def _read(self, batch: "list[_Waiting]") -> None:
+        views, examples = max(views for _, _, views, *_ in batch), batch[0][0] is Urgency.EXAMPLE
         pixels, futures = [], []
-        for load, future in batch:
+        for *_, load, future in batch:
             if not future.set_running_or_notify_cancel():
-                continue  # nobody waits any more
+                continue  # the caller has given up
             try:
                 pixels.append(load())
                 futures.append(future)
@@ -92,8 +119,8 @@ class Reader:
         if not futures:
             return
         try:
-            readings = read(self._base(), np.stack(pixels))
-        except Exception as error:  # whatever it is, those who wait for an answer must get it
+            readings = read(self._base(), np.stack(pixels), views, thumbnails=examples)
+        except Exception as error:  # whatever it is, the callers must not wait for ever
             for future in futures:
                 future.set_exception(error)
             return
@@ -102,4 +129,4 @@ class Reader:
 
 
 def _nothing() -> Pixels:
-    raise NotImplementedError("a mark, which is never read")
+    raise NotImplementedError("a mark of the end is never read")

@@ -43,11 +43,11 @@ class Address:
 
 
 def address_of(host: str, port: int, token: str | None) -> Address:
-    """Refuse what would let other machines in without a token."""
+    """Return the address; raise an error if other machines could reach it without a token."""
     address = Address(host, port, token)
     if token is not None and (len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isalnum()):
         raise ConfigError(
-            f"`token` has {len(token)} letters; needed are {SHORTEST_TOKEN} or more, of A to Z, a to z and 0 to 9"
+            f"`token` has {len(token)} letters; expected {SHORTEST_TOKEN} or more, of A to Z, a to z and 0 to 9"
         )
     if not address.local and token is None:
         raise ConfigError(
@@ -68,7 +68,7 @@ def default_folder() -> Path:
 
 
 def run_service(address: Address, data: Path, base: str, ready: Callable[[Address], None]) -> None:
-    """Serve until the process is stopped; `ready` is told the address once it listens."""
+    """Serve until the process is stopped; `ready` is called with the address once it listens."""
     missing = [package for package in PACKAGES if find_spec(package) is None]
     if missing:
         raise MissingExtra(f"the service needs {', '.join(missing)}: pip install 'implanting[serve]'")

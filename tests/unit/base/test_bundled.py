@@ -5,7 +5,9 @@ import pytest
 
 from implanting.base import files, imagenet, load_base
 from implanting.base.imagenet import IMAGENET_BASES, imagenet_weights
+from implanting.config import flat
 from implanting.errors import CheckpointError
+from implanting.pretraining import RECIPES
 
 NAMES = ["efficientnet-lite0", "efficientnet-lite2"]
 PUBLISHED = {name: IMAGENET_BASES[name].members[0] for name in NAMES}
@@ -63,7 +65,24 @@ def test_two_side_by_side_need_the_weights_of_both(monkeypatch):
         load_base("lite0+lite2")
 
 
-def test_a_missing_fc100_base_is_told(monkeypatch, tmp_path):
+@pytest.mark.parametrize("name", ["fc100", "miniimagenet"])
+def test_a_missing_base_of_ours_is_named(monkeypatch, tmp_path, name):
     monkeypatch.setattr(files, "BUNDLED", tmp_path)
-    with pytest.raises(CheckpointError, match="'fc100' is not part of this installation"):
-        load_base("fc100")
+    with pytest.raises(CheckpointError, match=f"'{name}' is not part of this installation"):
+        load_base(name)
+
+
+@pytest.mark.parametrize(("name", "recipe", "classes"), [("fc100", "cpu", 60), ("miniimagenet", "cpu-84", 64)])
+def test_bases_of_ours_were_trained_by_their_recipe(name, recipe, classes):
+    base = load_base(name)
+    assert base.finished
+    assert len(base.class_names) == classes
+    assert base.usage.calibrations
+    assert base.description is not None
+    trained, recommended = flat(base.description.config), flat(RECIPES[recipe].config)
+    changed = {setting for setting, value in recommended.items() if trained[setting] != value}
+    assert changed <= {"teacher", "image_size", "validate_every", "save_every"}
+
+
+def test_bases_of_ours_are_small():
+    assert sum(file.stat().st_size for file in files.BUNDLED.iterdir()) < 25e6

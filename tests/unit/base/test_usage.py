@@ -2,11 +2,12 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
 from implanting.base import load_base
-from implanting.base.base_network import UsageDefaults
+from implanting.base.base_network import HeadDefaults, UsageDefaults
 from toys import toy_base
 
 
@@ -50,6 +51,26 @@ def test_larger_bases_weigh_their_middle_alike_whatever_they_recognise(name):
     base = load_base(name)
     vectors = torch.rand(3, sum(base.reading_dims))  # predictions of high entropy
     assert base.usage.head.weights_for(vectors, base.reading_dims) == base.usage.head.reading_weights
+
+
+@pytest.mark.parametrize(
+    ("way", "unrecognised", "expected"),
+    [(2, 0.0, -1), (3, 0.0, -1), (10, 0.0, -2), (1000, 0.0, -2), (10, 1.0, -6), (3, 0.5, -3), (5, 0.0, -1.4243)],
+)
+def test_scores_of_known_images_are_interpolated_between_the_tasks_they_were_measured_on(way, unrecognised, expected):
+    by_task = {"recognised": {"3": [-1.0], "10": [-2.0]}, "unrecognised": {"3": [-5.0], "10": [-6.0]}}
+    stored = {"power": 3.0, "by_task": by_task}
+    given = HeadDefaults(calibrations={1: stored}).calibrations_for(way, unrecognised)
+    assert given[1]["known"] == [pytest.approx(expected, abs=1e-4)]
+    assert given[1]["power"] == 3.0
+
+
+def test_with_one_image_per_class_photos_of_few_classes_score_highest():
+    head = load_base("efficientnet-lite0").usage.head
+    three, ten, drawn = (
+        np.median(head.calibrations_for(way, share)[1]["known"]) for way, share in ((3, 0.0), (10, 0.0), (10, 1.0))
+    )
+    assert three > ten > drawn
 
 
 def test_a_larger_tau_is_undone_by_smaller_powers():

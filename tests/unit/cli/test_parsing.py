@@ -117,3 +117,18 @@ def test_a_wrong_flag_is_one_line_with_a_hint_at_the_help(
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("implanting: ")
     assert f"`implanting {verb} --help`" in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["fit", "photos"], "fit needs --out FILE (Write the classifier to this file (.safetensors)); "),
+        (["predict"], "predict needs PATH (A classifier made by `implanting fit`); "),
+        (["fit", "photos", "--out"], "--out needs a value; "),
+    ],
+)
+def test_an_option_that_is_missing_is_named_in_a_sentence(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    assert capsys.readouterr().err.startswith(f"implanting: {said}")

@@ -78,6 +78,18 @@ def test_another_weight_is_taken_only_where_held_out_images_ask_for_it() -> None
     assert fit(swapped, labels, candidates).reading_weights == candidates[1]
 
 
+def test_of_very_many_classes_some_choose_the_weights_and_all_are_held_out():
+    labels = torch.arange(400).repeat(2)
+    reading = F.normalize(torch.randn(400, 12, generator=seeded(1)), dim=1)[
+        labels
+    ]  # only the first tells classes apart
+    other = F.normalize(torch.randn(800, 8, generator=seeded(2)), dim=1)
+    fitted = fit(torch.cat([reading, other], 1), labels, ((0.05, 1.0), (1.0, 0.05)))
+    assert fitted.reading_weights == (1.0, 0.05)
+    assert fitted.held_out.scores.shape == (800, 400)
+    assert (fitted.held_out.scores.argmax(1) == labels).all()
+
+
 def test_strangers_score_higher_than_known_images() -> None:
     labels = torch.arange(4).repeat(5)
     head = fit(drawn(labels, noise=0.3), labels).head

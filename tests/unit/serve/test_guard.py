@@ -59,7 +59,7 @@ def test_a_body_is_bounded_whether_its_length_is_announced_or_not(client: Client
 def test_the_number_of_photos_is_bounded(client: Client) -> None:
     made = client("POST", "/projects", json={"name": "many"})["id"]
     answer = client.add(made, {f"{number}.jpg": photo(seed=number) for number in range(4)}, status=422)
-    assert "at most 3 are taken" in answer["message"]
+    assert "at most 3 are accepted" in answer["message"]
 
 
 def test_a_token_is_asked_for_and_a_browser_keeps_it_as_a_cookie(tmp_path: Path, base: BaseNetwork) -> None:

@@ -1,4 +1,5 @@
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -48,6 +49,33 @@ def test_a_question_comes_before_photos_that_nobody_waits_for(base: BaseNetwork)
     reader.close()
 
 
+def test_announced_questions_are_waited_for(base: BaseNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A question that is alone is read at once; one after which another is announced is read together with it."""
+    monkeypatch.setattr("implanting.serve.reader.GATHERING", 2.0)  # long enough for the slowest machine
+    images, batches = images_for(base, 1), []
+
+    def noted() -> BaseNetwork:
+        batches.append(len(loaded))
+        return base
+
+    def load() -> np.ndarray:
+        loaded.append(1)
+        return images[0]
+
+    loaded: list[int] = []
+    reader = Reader(noted)
+    reader.submit(load, Urgency.QUESTION).result(30)
+    with reader.announced():
+        first = reader.submit(load, Urgency.QUESTION)
+        while not reader._waiting.empty():
+            time.sleep(0.001)
+        second = reader.submit(load, Urgency.QUESTION)
+    first.result(30)
+    second.result(30)
+    assert batches == [1, 3]
+    reader.close()
+
+
 def test_one_photo_that_fails_does_not_take_the_others_along(base: BaseNetwork) -> None:
     images = images_for(base, 2)
 
@@ -64,7 +92,8 @@ def test_one_photo_that_fails_does_not_take_the_others_along(base: BaseNetwork) 
 
 
 def test_a_reading_is_the_same_after_it_was_kept(base: BaseNetwork) -> None:
-    [reading] = read(base, images_for(base, 1))
-    again = Reading.from_bytes(reading.to_bytes())
-    np.testing.assert_allclose(again.vector, reading.vector, rtol=1e-3, atol=1e-6)  # half precision
+    [reading] = read(base, images_for(base, 1), views=2)
+    again = Reading.from_bytes(reading.to_bytes(), base)
+    np.testing.assert_allclose(again.vectors, reading.vectors, rtol=1e-3, atol=1e-6)  # half precision
     np.testing.assert_array_equal(again.thumbnail, reading.thumbnail)
+    np.testing.assert_array_equal(again.pixels, images_for(base, 1)[0])  # implants are trained on this base

@@ -3,8 +3,10 @@ from pathlib import Path
 import pytest
 
 from implanting.errors import ConfigError, DataError
+from implanting.serve.naming import named
 from implanting.serve.pictures import Picture, accept
-from implanting.serve.store import Conflict, Missing, Store, named
+from implanting.serve.problems import Conflict, Missing
+from implanting.serve.store import Store
 from service import photo
 
 
@@ -116,7 +118,7 @@ def test_the_same_bytes_are_kept_once_and_leave_no_file(store: Store) -> None:
     project = store.add_project("trees")
     [(first, _)] = store.add_photos(project, None, pictures(1))
     assert store.add_photos(project, None, pictures(1)) == [(first, False)]
-    assert len(list(store.photos.glob("*/*"))) == 1
+    assert len(list(store.files.pictures.glob("*/*"))) == 1
     store.remove_photos(project, [first])
     [(again, new)] = store.add_photos(project, None, pictures(1))
     assert new
@@ -137,7 +139,7 @@ def test_a_failed_change_leaves_nothing_behind(store: Store) -> None:
 def test_files_without_a_record_are_swept_away_at_the_next_start(store: Store, tmp_path: Path) -> None:
     project = store.add_project("trees")
     [(number, _)] = store.add_photos(project, None, pictures(1))
-    orphan = store._write(pictures(2)[0])
+    orphan = store.files.picture(store.files.write(pictures(2)[0]))
     kept = store.file(store.photo(project, number))
     store.close()
     again = Store(store.folder)
@@ -153,7 +155,7 @@ def test_a_second_server_on_the_same_data_is_refused(store: Store) -> None:
 
 def test_another_file_in_the_place_of_the_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "projects.sqlite").write_text("no database at all, but long enough to look at" * 100)
-    with pytest.raises(ConfigError, match="is not a database of ours"):
+    with pytest.raises(ConfigError, match="is not a database of this program"):
         Store(tmp_path)
 
 
@@ -171,21 +173,21 @@ def test_a_project_is_removed_restored_and_deleted_for_good(store: Store) -> Non
     store.remove_project(project)
     store.delete_project(project)
     assert [row["id"] for row in store.projects()] == [other]
-    assert len(list(store.photos.glob("*/*"))) == len(list(store.thumbnails.glob("*/*"))) == 1
+    assert len(list(store.files.pictures.glob("*/*"))) == len(list(store.files.thumbnails.glob("*/*"))) == 1
 
 
 def test_a_lost_thumbnail_is_made_again(store: Store) -> None:
     project = store.add_project("trees")
     [(number, _)] = store.add_photos(project, None, pictures(1))
     row = store.photo(project, number)
-    store.thumbnail_path(row).unlink()
+    store.files.thumbnail(row["file"]).unlink()
     assert store.thumbnail_of(row).startswith(b"\xff\xd8")
-    assert store.thumbnail_path(row).exists()
+    assert store.files.thumbnail(row["file"]).exists()
 
 
 @pytest.mark.parametrize("name", ["", "  ", "a\nb", "a\0b", "\ud800", "x" * 201])
 def test_names_that_cannot_be_shown_are_refused(name: str) -> None:
-    with pytest.raises(DataError, match=r"the name of a class has .* letters"):
+    with pytest.raises(DataError, match=r"the name of a class has .* characters"):
         named(name, "class")
 
 
@@ -194,6 +196,11 @@ def test_any_other_name_is_kept_as_it_is(name: str, store: Store) -> None:
     project = store.add_project(name)
     store.add_class(project, name)
     assert store.project(project)["name"] == store.classes(project)[0]["name"] == name
+
+
+def test_the_answer_for_strangers_is_no_name_of_a_class(store: Store) -> None:
+    with pytest.raises(Conflict, match="'none of these' is the answer for photos that fit no class"):
+        store.add_class(store.add_project("trees"), " none of these ")
 
 
 def test_a_class_name_is_there_once(store: Store) -> None:

@@ -53,7 +53,7 @@ class Evaluate:
 
     base: Path
     """A base network: a file made by `implanting pretrain`, efficientnet-lite0,
-    efficientnet-lite2, lite0+lite2 (ImageNet) or fc100."""
+    efficientnet-lite2, lite0+lite2 (ImageNet), fc100 or miniimagenet."""
     data: Path
     """A data set (docs/data.md)."""
     split: str = "test"

@@ -1,4 +1,4 @@
-"""`implanting export`: a fitted classifier as one ONNX file, checked by onnxruntime."""
+"""`implanting export`: a fitted classifier as one ONNX file or one HTML page, checked by onnxruntime."""
 
 import dataclasses
 import time
@@ -14,7 +14,17 @@ from implanting.classifier import ImageClassifier
 from implanting.cli.parsing import parse
 from implanting.config import ThreadsConfig
 from implanting.console import print_document, print_text, say
-from implanting.export import RUNTIME, Agreement, check, installed, onnx_bytes, require_exporter, sample_photos
+from implanting.export import (
+    MARK,
+    RUNTIME,
+    Agreement,
+    check,
+    installed,
+    onnx_bytes,
+    page_bytes,
+    require_exporter,
+    sample_photos,
+)
 from implanting.images import decode_batches, find_images, list_sources
 from implanting.runtime import check_destination, holds, set_threads, write_atomically
 from implanting.version import __version__
@@ -29,7 +39,11 @@ class Export:
     file: Annotated[Path, tyro.conf.Positional]
     """A classifier made by `implanting fit`."""
     onnx: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-    """File for the graph; default: the name of the classifier with the ending .onnx."""
+    """File for the graph; default: the name of the classifier with the ending .onnx, unless --html is given."""
+    html: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """File for a page that classifies photos in the browser, offline, without a server; the graph is part of it."""
+    title: str | None = None
+    """Title of that page; default: the name of the classifier."""
     heat_map: bool = False
     """Add an output with the cosine of each location with each class, [n, classes, rows, columns]."""
     check: Annotated[tuple[str, ...], tyro.conf.arg(metavar="IMAGES")] = ()
@@ -37,7 +51,7 @@ class Export:
     base: str | None = None
     """The base network of a slim classifier, if it is not found by its name."""
     overwrite: bool = False
-    """Let --onnx replace a graph that this command has not written."""
+    """Let --onnx and --html replace files that this command has not written."""
     json: bool = False
     """End with one JSON document on stdout."""
     run: ThreadsConfig = field(default_factory=ThreadsConfig)
@@ -46,18 +60,32 @@ class Export:
 def main(arguments: Sequence[str]) -> int:
     """Export, check, and only then write: a graph that computes something else is never written."""
     command = parse(Export, "export", arguments)
-    out = command.onnx or command.file.with_suffix(".onnx")
     require_exporter()
-    replaces = holds(b"producer\x12\x0aimplanting")
-    check_destination(out, "onnx", ".onnx", replaces=replaces, inputs=(command.file,), overwrite=command.overwrite)
+    outs = _outs(command)
     set_threads(command.run.threads)
     began = time.monotonic()
     classifier = ImageClassifier.load(command.file, base=command.base, device="cpu")  # where a graph is traced
     content = onnx_bytes(classifier, command.heat_map)
     agreement = _checked(command, classifier, content)
-    write_atomically(out, content)
-    show(command, out, content, classifier, agreement, time.monotonic() - began)
+    contents = {
+        out: content if kind == "onnx" else page_bytes(classifier, content, command.title or command.file.stem)
+        for kind, out in outs.items()
+    }
+    for out, written in contents.items():
+        write_atomically(out, written)
+    show(command, contents, classifier, agreement, time.monotonic() - began)
     return 0
+
+
+def _outs(command: Export) -> dict[str, Path]:
+    """The files to write, by the setting that names them; raise an error if one of them cannot be written."""
+    onnx = command.onnx or (None if command.html else command.file.with_suffix(".onnx"))
+    marks = {"onnx": b"producer\x12\x0aimplanting", "html": MARK.encode()}
+    outs = {kind: out for kind, out in {"onnx": onnx, "html": command.html}.items() if out is not None}
+    for kind, out in outs.items():
+        replaces, inputs = holds(marks[kind]), (command.file,)
+        check_destination(out, kind, f".{kind}", replaces=replaces, inputs=inputs, overwrite=command.overwrite)
+    return outs
 
 
 def _checked(command: Export, classifier: ImageClassifier, content: bytes) -> Agreement | None:
@@ -74,19 +102,21 @@ def _checked(command: Export, classifier: ImageClassifier, content: bytes) -> Ag
 
 def show(
     command: Export,
-    out: Path,
-    content: bytes,
+    contents: dict[Path, bytes],
     classifier: ImageClassifier,
     agreement: Agreement | None,
     seconds: float,
 ) -> None:
     """Print what was written, and how well it agrees with onnxruntime."""
     if command.json:
+        out, content = next(iter(contents.items()))
         document = {"out": str(out), "bytes": len(content), "classes": classifier.classes_.tolist()}
+        document |= {"files": {str(path): len(written) for path, written in contents.items()}}
         document |= {"check": agreement and dataclasses.asdict(agreement), "seconds": seconds}
         print_document({**document, "code_version": __version__})
         return
-    print_text(f"{out}: {len(classifier.classes_)} classes, {len(content) / 1e6:.1f} MB, {seconds:.1f} s")
+    for out, content in contents.items():
+        print_text(f"{out}: {len(classifier.classes_)} classes, {len(content) / 1e6:.1f} MB, {seconds:.1f} s")
     if agreement is not None:
         print_text(
             f"onnxruntime names the same class for {agreement.same_labels} of {agreement.images} images; "

@@ -40,12 +40,20 @@ def _some(groups: list[str]) -> str:
 HOW = "each photo was classified by a classifier that was fitted without it"
 
 
-def expected_accuracy(findings: Findings) -> str:
-    """Describe the accuracy to expect, with its interval, and how it was measured."""
+def expected_accuracy(findings: Findings, unknown: object = None, refuse: float = 0.0) -> str:
+    """Describe the accuracy to expect, with its interval, and how it was measured.
+
+    A classifier with a label for `unknown` images also refuses some images of known classes, which is not counted.
+    """
     asked = findings.expected
     if not asked.total:
         return "the accuracy to expect is not known: it takes a class with two photos"
-    return f"accuracy to expect: {asked}; {HOW}"
+    refused = (
+        ""
+        if unknown is None
+        else f"; of photos of known classes, about {100 * refuse:g} % more are answered {unknown!r}"
+    )
+    return f"accuracy to expect: {asked}; {HOW}{refused}"
 
 
 def doubt(examples: Examples, one: Mislabelled) -> list[str]:

@@ -83,11 +83,12 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def learned(command: Fit) -> tuple[ImageClassifier, Examples | None]:
-    """Return the classifier to save, and its examples if it is new."""
+    """Return the classifier to save, and its examples if there are predictions for held-out ones."""
     if command.photos is not None and command.start is None:
         return _fresh(command, command.photos)
     if command.start is not None and command.photos is None:
-        return _changed(command, command.start), None
+        changed = _changed(command, command.start)
+        return changed, None if changed.held_out_ is None else examples_of(changed)
     raise ConfigError("name either a folder of photos or a classifier to change (--from FILE), not both")
 
 
@@ -179,9 +180,9 @@ def show(command: Fit, classifier: ImageClassifier, examples: Examples | None, s
     )
     if examples is None or findings is None:
         return
-    print_text(expected_accuracy(findings))
+    print_text(expected_accuracy(findings, classifier.unknown, classifier.refuse))
     if findings.mislabelled:
         rows = [doubt(examples, one) for one in findings.mislabelled[:DOUBTS]]
         further = len(findings.mislabelled) - len(rows)
-        more = f"{further} more: implanting check {command.photos}" if further else ""
+        more = f"{further} more: implanting check {command.photos or command.out}" if further else ""
         print_table("photos that look mislabelled", ["photo", "class", "looks like"], rows, more)

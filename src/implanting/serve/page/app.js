@@ -1,4 +1,4 @@
-// The page: which project, which step, and what is the same for all of them.
+// The frame of the page: the open project, the step, and the keys that work everywhere.
 
 import { ask } from "./ask.js";
 import { check } from "./check.js";
@@ -55,14 +55,14 @@ function frame() {
   }
   for (const [id, about] of [["#undo", project.undo], ["#redo", project.redo]]) {
     $(id).disabled = about === null;
-    $(id).title = about === null ? "Nothing there" : `${id === "#undo" ? "Undo (Ctrl+Z)" : "Redo (Ctrl+Shift+Z)"}: ${about}`;
+    $(id).title = about === null ? `Nothing to ${id.slice(1)}` : `${id === "#undo" ? "Undo (Ctrl+Z)" : "Redo (Ctrl+Shift+Z)"}: ${about}`;
   }
   status();
 }
 
 function status() {
   const { busy, unread, read, revision } = project.learning, pill = $("#learning");
-  const text = unread > 1 ? `Looking at ${counted(unread, "photo")}` : busy ? "Learning" : revision ? "Learned" : "Needs two classes";
+  const text = unread > 1 ? `Reading ${counted(unread, "photo")}` : busy ? "Learning" : revision ? "Learned" : "Needs two classes";
   if (pill.textContent !== text) pill.textContent = text;
   pill.classList.toggle("busy", busy);
   if (unread > 20) {
@@ -71,7 +71,7 @@ function status() {
     Object.assign(bar, { hidden: false });
     bar.dataset.kind = "reading";
     Object.assign(bar.querySelector("progress"), { max: all, value: read });
-    bar.querySelector("span").textContent = `${read.toLocaleString("en")} of ${counted(all, "photo")} looked at; answers get better as it goes`;
+    bar.querySelector("span").textContent = `${read.toLocaleString("en")} of ${counted(all, "photo")} read; answers improve as more are read`;
   } else if ($("#progress").dataset.kind === "reading") { $("#progress").hidden = true; delete $("#progress").dataset.kind; }
 }
 

@@ -1,4 +1,4 @@
-// Ask: photos without a label, each with its answer; sorted as one likes, labelled with one key.
+// Ask: photos without a label, each with its answer, in any order, labelled with one key.
 
 import { camera } from "./camera.js";
 import { get } from "./api.js";
@@ -49,7 +49,7 @@ export function ask(main, project) {
     const photos = project.of(null);
     const shown = grid.current;
     grid.show(sorted(project, photos, answers, next));
-    count.textContent = photos.length ? `${counted(photos.length, "photo")} without a label` : "No photo is waiting.";
+    count.textContent = photos.length ? `${counted(photos.length, "photo")} without a label` : "No photos to ask about yet.";
     bar.hidden = hint.hidden = !photos.length;
     if (grid.current !== shown || panel.photo === null || !project.photos.has(panel.photo)) panel.show(grid.current);
   };

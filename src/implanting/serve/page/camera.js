@@ -1,4 +1,4 @@
-// The camera, where the browser has one: as many photos as one likes into a class, or one to ask about.
+// The camera, where the browser has one: any number of photos for a class, or one to ask about.
 
 import { dialog, h, note } from "./dom.js";
 import { upload } from "./upload.js";

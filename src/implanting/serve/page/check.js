@@ -1,4 +1,4 @@
-// Check: what the labelled photos say about the classifier, and what to do about it.
+// Check: how good the classifier is by its own examples, and what would make it better.
 
 import { get, thumbnail } from "./api.js";
 import { counted, h, percent } from "./dom.js";
@@ -38,7 +38,7 @@ export function check(main, project) {
       h("div", { class: "columns" }, summary(project, figures), advice(figures)),
       h("div", { class: "columns" }, perClass(project, figures),
         h("section", { class: "card stack" }, h("h2", {}, "What is taken for what"),
-          h("p", { class: "soft small" }, "Rows are the true classes, columns the answers. A cell opens its photos."),
+          h("p", { class: "soft small" }, "Rows are the true classes, columns the answers. Press a cell to see its photos."),
           matrix(project, figures, showCell, open), cell)),
       h("div", { class: "columns" }, mislabelled(project, figures), duplicates(project, figures)),
     ];
@@ -56,8 +56,8 @@ function summary(project, figures) {
     share.total
       ? [h("p", { class: "figure" }, `${whole(share.right / share.total)} %`),
         h("p", {}, `between ${whole(share.low)} and ${whole(share.high)} % with 95 % confidence, from ${counted(share.total, "photo")}`),
-        h("p", { class: "soft small" }, "Each photo was asked of a classifier that had not seen it.")]
-      : h("p", { class: "soft" }, "No class has two photos yet, so nothing can be left out to ask about."));
+        h("p", { class: "soft small" }, "Each photo was classified by a classifier that had not seen it.")]
+      : h("p", { class: "soft" }, "No class has two photos yet, so none can be left out to test with."));
 }
 
 function advice(figures) {
@@ -79,7 +79,7 @@ function perClass(project, figures) {
       h("span", { class: "soft small" }, share.total ? `${share.right} of ${share.total}` : "needs 2 photos")];
   });
   return h("section", { class: "card stack" }, h("h2", {}, "Class by class"),
-    h("p", { class: "soft small" }, "The line is the share of right answers, the band its 95 % interval: few photos, wide band."),
+    h("p", { class: "soft small" }, "The line is the share of right answers, the band its 95 % interval: the fewer photos, the wider the band."),
     h("div", { class: "per-class" }, rows));
 }
 
@@ -122,7 +122,7 @@ function mislabelled(project, figures) {
 function duplicates(project, figures) {
   const items = figures.duplicates.map((group) => h("div", { class: "item" },
     h("div", { class: "photos" }, group.photos.slice(0, 5).map((photo) => photoButton(project, photo))),
-    h("p", { class: "small" }, group.across ? "Nearly the same photo in two classes, which nothing can learn." : `${counted(group.photos.length, "photo")} nearly the same.`),
+    h("p", { class: "small" }, group.across ? "Nearly the same photo is in two classes, which no classifier can learn." : `${counted(group.photos.length, "photo")} nearly the same.`),
     h("button", { class: "button tiny", onclick: () => project.remove(group.photos.slice(1)) }, "Keep only the first")));
   return h("section", { class: "card stack", id: "duplicates" }, h("h2", {}, "Nearly the same"),
     items.length ? h("div", { class: "items" }, items) : h("p", { class: "soft small" }, "No two photos are nearly the same."));

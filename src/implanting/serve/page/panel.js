@@ -1,4 +1,4 @@
-// One photo and all that is said of it: the answer, where it looked, the nearest examples, and keys to label it.
+// One photo with its answer, its heat map, the most similar examples, and buttons to label it.
 
 import { get, heatMap, picture, thumbnail } from "./api.js";
 import { h, note, percent } from "./dom.js";
@@ -14,14 +14,14 @@ export function photoPanel(project, { labelled = () => {} } = {}) {
     oninput: () => { opacity = slider.value / 100; heat.style.opacity = opacity; } });
   const where = h("span", {}, "Heat map");
   const verdict = h("p", { class: "verdict", "aria-live": "polite" }), remark = h("p", { class: "soft small" });
-  const bars = h("div", { class: "bars", role: "group", "aria-label": "Probabilities; press one to see where the photo looks like it" });
+  const bars = h("div", { class: "bars", role: "group", "aria-label": "Probabilities; press a class to see where the photo looks like it" });
   const near = h("div", { class: "near" }), labels = h("div", { class: "labels" });
   const element = h("section", { class: "panel card stack", "aria-label": "Answer" },
     h("div", { class: "stage" }, h("div", { class: "fit" }, image, heat)),
     h("label", { class: "slider" }, where, slider),
     h("div", {}, verdict, remark), bars,
     h("div", { class: "stack tight" }, h("h3", {}, "Label it"), labels),
-    h("div", { class: "stack tight" }, h("h3", {}, "Most alike among the examples"), near));
+    h("div", { class: "stack tight" }, h("h3", {}, "Most similar examples"), near));
   heat.addEventListener("load", () => { heat.hidden = false; where.textContent = "Heat map"; });
   heat.addEventListener("error", () => { where.textContent = "No heat map"; });
   heat.style.opacity = opacity;
@@ -31,8 +31,8 @@ export function photoPanel(project, { labelled = () => {} } = {}) {
     for (const bar of bars.children) bar.setAttribute("aria-pressed", String(Number(bar.dataset.klass) === id));
     heat.hidden = true;
     if (id === null || photo === null || !project.learning.revision) return;
-    where.textContent = "Looking where …";
-    heat.src = heatMap(project.id, photo, id, project.learning.revision);
+    where.textContent = "Computing the heat map …";
+    heat.src = heatMap(project.id, photo, id, 2 * project.learning.revision + !project.learning.busy);  // implants may follow a head
   };
 
   const showLabels = () => {
@@ -56,7 +56,7 @@ export function photoPanel(project, { labelled = () => {} } = {}) {
       verdict.classList.toggle("none", answer.none_of_these);
       verdict.dataset.photo = photo;
       remark.textContent = answer.none_of_these
-        ? `It fits no class well. Had it to be one, it would be ${answer.probabilities[0].name}.`
+        ? `It fits no class well. The closest one is ${answer.probabilities[0].name}.`
         : example !== null ? `This photo is an example of ${project.classNamed(example)}.` : "";
       bars.replaceChildren(...answer.probabilities.slice(0, SHOWN).map((one) => barOf(project, one, look)));
       near.replaceChildren(...answer.nearest.map((one) => exampleOf(project, one)));

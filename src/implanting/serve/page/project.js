@@ -45,7 +45,7 @@ export class Project extends EventTarget {
       else this.photos.set(photo.id, photo);
     }
     if (this.revision !== before.revision) this.dispatchEvent(new Event("changed"));
-    if (this.learning.revision !== before.learned) this.dispatchEvent(new Event("learned"));
+    if (this.learning.revision !== before.learned || before.busy && !this.learning.busy) this.dispatchEvent(new Event("learned"));
     this.dispatchEvent(new Event("looked"));
   }
 

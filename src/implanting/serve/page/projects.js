@@ -4,10 +4,10 @@ import { call, get, post } from "./api.js";
 import { counted, h, note } from "./dom.js";
 
 const STEPS = [
-  ["Teach", "Drop a few photos of each thing. It learns while you go; five of each are a good start."],
+  ["Teach", "Drop a few photos of each thing. It learns as you go; five of each are a good start."],
   ["Ask", "Drop other photos. It names them, says how sure it is and where it looked, or says “none of these”."],
-  ["Check", "See how often it is right, which photos it mixes up, and what would help most."],
-  ["Take away", "Keep the result as one file that answers just as the page does."],
+  ["Check", "See how often it is right, which photos it gets wrong, and what would help most."],
+  ["Take away", "Keep the result as a file or a page of its own that answers just as this one does."],
 ];
 
 export async function showProjects(main, open) {
@@ -25,7 +25,7 @@ export async function showProjects(main, open) {
   };
   const sample = h("button", { class: "button main", onclick: async () => {
     sample.disabled = true;
-    sample.textContent = "Fetching the sample …";
+    sample.textContent = "Preparing the sample …";
     try { open((await post("/projects/sample")).id, "ask"); } catch (error) { note(error.message, { bad: true }); again(); }
   } }, "Try it with sample photos");
   const kept = rows.filter((row) => !row.removed), removed = rows.filter((row) => row.removed);

@@ -1,16 +1,17 @@
-// Take away: the classifier as a file that answers as the page does.
+// Take away: the classifier as files that answer as the page does.
 
 import { post } from "./api.js";
 import { h, note } from "./dom.js";
 
 const KINDS = [
   ["classifier", "Classifier file", "One safe file for the command line and for Python: implanting predict classifier.safetensors photo.jpg"],
-  ["onnx", "ONNX file", "Runs without PyTorch, in many languages. Sizes and colours are handled inside, so it answers as this page does; that is checked on your own photos first."],
+  ["onnx", "ONNX file", "Runs without PyTorch, in many programming languages, and answers as this page does; that is checked on your own photos first."],
+  ["html", "Stand-alone page", "One file to open in any browser or to pass on: drop photos on it, and it answers as this page does, offline and without a server."],
 ];
 
 export function takeAway(main, project) {
   main.replaceChildren(h("div", { class: "stack" }, h("h1", {}, "Take away"),
-    h("div", { class: "columns" }, KINDS.map(([kind, title, about]) => card(project, kind, title, about))),
+    h("div", { class: "cards" }, KINDS.map(([kind, title, about]) => card(project, kind, title, about))),
     h("p", { class: "soft small" }, "Programs can use the service directly: ", h("a", { href: "/docs" }, "the API"), ".")));
   return { close() {} };
 }
@@ -23,8 +24,8 @@ function card(project, kind, title, about) {
     try {
       const done = await post(project.path(`/exports/${kind}`));
       result.replaceChildren(
-        h("a", { class: "button", href: `/api/projects/${project.id}/exports/${done.file}`, download: done.file }, `Download ${done.file} (${(done.bytes / 2 ** 20).toFixed(1)} MB)`),
-        h("p", { class: "small" }, `Checked on ${done.photos} of your photos: ${done.same_answers} answers are the same, probabilities differ by ${done.largest_difference.toExponential(0)} at most.`));
+        h("a", { class: "button start", href: `/api/projects/${project.id}/exports/${done.file}`, download: done.file }, `Download ${done.file} (${(done.bytes / 2 ** 20).toFixed(1)} MB)`),
+        h("p", { class: "small" }, `Checked on ${done.photos} of your photos: ${done.same_answers} answers are the same, no probability differs by more than ${Math.max(1e-6, done.largest_difference).toFixed(6)}.`));
       result.querySelector("a").focus();
     } catch (error) {
       result.replaceChildren(h("p", { class: "small" }, error.message));

@@ -17,7 +17,7 @@ export function teach(main, project) {
     if (made) { name.value = ""; cards.get(made.id)?.add.focus(); }
   };
   const everywhere = h("div", { class: "drop" },
-    h("p", {}, "Drop folders here: each folder becomes a class of its name. Single photos wait under Ask."),
+    h("p", {}, "Drop folders here: each folder becomes a class with its name. Single photos appear under Ask."),
     h("div", { class: "row" },
       h("button", { class: "button", onclick: async () => upload(project, await pick({ folder: true }), { byFolder: true }) }, "Choose a folder")));
   main.replaceChildren(h("div", { class: "stack" },
@@ -89,7 +89,7 @@ class ClassCard {
   close() { this.grid.close(); this.element.remove(); }
 }
 
-// Where a pasted photo goes: the card under the pointer, or the one with the focus.
+// The class that a pasted photo joins: the card under the pointer, or the one with the focus.
 export const pasteTarget = () => ClassCard.under ?? (document.activeElement?.closest(".class") ? ClassCard.focused : null);
 
 export function openPhoto(project, photo) {

@@ -6,7 +6,7 @@ import { $, counted, dialog, h, note } from "./dom.js";
 const AT_ONCE = 3, TOGETHER = 8, TOGETHER_BYTES = 16 * 2 ** 20;
 const IMAGE = /\.(apng|avif|bmp|gif|heic|heif|jfif|jpe|jpe?g|mpo|p[bgpn]m|png|tiff?|webp)$/i;
 
-// What was dropped or chosen: [{file, folder}], folder being the name of the innermost folder, or null.
+// The files that were dropped or chosen: [{file, folder}], where folder is the name of the innermost folder, or null.
 export async function filesOf(transfer) {
   const entries = [...(transfer.items ?? [])].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
   if (!entries.length) return [...transfer.files].map((file) => ({ file, folder: null }));
@@ -132,7 +132,7 @@ class Run {
   }
 
   list() {
-    note(`${counted(this.refused.length, "file")} could not be taken`, { bad: true, action: { name: "Which?", run: () =>
-      dialog("Not taken", h("ul", { class: "stack tight small" }, this.refused.map((one) => h("li", {}, one.message)))) } });
+    note(`${counted(this.refused.length, "file")} could not be read`, { bad: true, action: { name: "Which?", run: () =>
+      dialog("Files that could not be read", h("ul", { class: "stack tight small" }, this.refused.map((one) => h("li", {}, one.message)))) } });
   }
 }
