@@ -413,7 +413,7 @@ class RivalConfig:
     """logistic: the inverse of the penalty on the weights, as scikit-learn's C."""
     cosine_steps: int = 30
     """baseline++: full-batch steps on the supports."""
-    cosine_learning_rate: float = 3e-3
+    cosine_learning_rate: float = 3e-4
     """baseline++: learning rate of AdamW."""
     block_steps: int = 10
     """last-block: full-batch steps on the leave-one-out subtasks of the supports."""

@@ -14,7 +14,7 @@ from commands import implanting
 from implanting.bulk import read_images
 from implanting.classifier.estimator import FewShotClassifier
 from implanting.cli import main
-from implanting.errors import MissingExtra
+from implanting.errors import CheckpointError, MissingExtra
 from implanting.ray import classify
 from toys import coloured
 
@@ -69,6 +69,12 @@ def test_actors_answer_as_predict_does_and_a_killed_one_loses_and_doubles_nothin
     good, bad = sorted(found["bytes"], key=lambda row: row["image"])
     assert good["class"] == expected[good["image"]]["class"]
     assert "500 bytes" in bad["error"]
+
+
+def test_a_classifier_that_is_none_is_refused_before_an_actor_starts(tmp_path):
+    pytest.importorskip("ray")
+    with pytest.raises(CheckpointError, match=r"no classifier at .*none\.safetensors"):
+        classify(tmp_path, tmp_path / "none.safetensors")
 
 
 def test_ray_that_is_not_installed_is_told(trees, album, monkeypatch):

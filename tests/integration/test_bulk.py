@@ -74,7 +74,7 @@ def test_a_bad_file_is_a_row_and_files_of_other_kinds_are_counted(trees, album, 
 def test_nothing_readable_is_told(trees, tmp_path, capsys):
     (tmp_path / "a.png").write_bytes(b"no image")
     assert predict(trees, tmp_path, "--json") == 2
-    assert "none of the 1 images could be read" in error_of(capsys)
+    assert "is not an image that can be read" in error_of(capsys)
 
 
 def test_a_list_on_standard_input_may_name_what_is_not_there(trees, album, capsys, monkeypatch):

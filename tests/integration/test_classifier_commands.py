@@ -147,7 +147,7 @@ def test_predict_shows_the_most_probable_classes(trees, photos, capsys):
     assert [row["open_set_score"] for row in rows] == pytest.approx(classifier.open_set_score(asked), abs=NEAR)
     assert len(predicted(capsys, trees, asked[0], "--top", "99")[0]["top"]) == 4
     assert main(["predict", str(trees), str(asked[0])]) == 0
-    assert "1 images" in capsys.readouterr().out
+    assert "1 image, " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

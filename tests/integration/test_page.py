@@ -378,10 +378,9 @@ def many_photos(folder: Path, count: int, base: BaseNetwork) -> int:
     labels = [classes[number >= count - 10] for number in range(count)]
     photos = store.add_records(project, [(label, f"photo {number}") for number, label in enumerate(labels)])
     generator = np.random.default_rng(0)
-    thumbnail = np.zeros((16, 16, 3), np.uint8)
     read = photos[-20:]  # of both classes; fitting thousands is not what is tested, and the others have no file
-    vectors = generator.normal(0, 1, (len(read), 1, sum(base.reading_dims))).astype(np.float32)
-    readings = {photo: Reading(vector, thumbnail).to_bytes() for photo, vector in zip(read, vectors, strict=True)}
+    vectors = generator.normal(0, 1, (len(read), sum(base.reading_dims))).astype(np.float32)
+    readings = {photo: Reading.made_up(base, one).to_bytes() for photo, one in zip(read, vectors, strict=True)}
     store.keep_readings(key_of(base), readings)
     picture = io.BytesIO()
     Image.new("RGB", (8, 8), "teal").save(picture, "JPEG")

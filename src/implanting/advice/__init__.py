@@ -7,7 +7,7 @@ from thumbnails. The results are plain values: this room prints nothing and chan
 from implanting.advice.checking import Confused, Findings, Mislabelled, check
 from implanting.advice.copies import Copies, find_copies, thumbnails_of
 from implanting.advice.examples import Examples, examples_of
-from implanting.advice.sentences import Sentence, sentences
+from implanting.advice.sentences import sentences
 from implanting.advice.suggesting import Suggestion, choose, suggest
 
 __all__ = [
@@ -16,7 +16,6 @@ __all__ = [
     "Examples",
     "Findings",
     "Mislabelled",
-    "Sentence",
     "Suggestion",
     "check",
     "choose",

@@ -159,8 +159,7 @@ def _large_project(folder: Path, name: str, count: int, base: BaseNetwork) -> in
     for start in range(0, count, CLASSES):  # classes that can be told apart
         for number in range(start, min(start + CLASSES, count)):
             vectors[number, : 20 * (number % CLASSES + 1)] += 2
-    thumbnail = np.zeros((16, 16, 3), np.uint8)
-    read = {photo: Reading(vector[None], thumbnail).to_bytes() for photo, vector in zip(photos, vectors, strict=True)}
+    read = {photo: Reading.made_up(base, vector).to_bytes() for photo, vector in zip(photos, vectors, strict=True)}
     store.keep_readings(key_of(base), read)
     store.close()
     return project

@@ -130,6 +130,7 @@ def parse(command: type[Command], verb: str, arguments: Sequence[str], default: 
 SENTENCES = (
     (re.compile(r"Required options;? Missing from implanting (\w+):"), r"\1 needs"),
     (re.compile(r"((?:--\S+ )?[A-Z]{3,}) (\S.*?)\.? \(required\)"), r"\1 (\2)"),
+    (re.compile(r"Unrecognized options;? Unrecognized options:"), "unrecognized options:"),
     (re.compile(r"Missing argument;? Missing value for argument '(\S+)'\. Expected \d+ values\."), r"\1 needs a value"),
 )
 """Headings of tyro's errors, which lose their sense on one line, and sentences in their place."""

@@ -31,10 +31,13 @@ def launch(workers: int, verb: str, arguments: Sequence[str]) -> int:
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
-    from implanting.runtime import check_memory
+    from implanting.runtime import check_cores, check_memory
 
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    check_memory(workers * used, f"{workers} workers", "lower `workers`")  # each will need as much as this process
+    check_cores("workers", workers)
+    check_memory(
+        workers * used, f"starting {workers} workers", "lower `workers`"
+    )  # each will need as much as this process
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # per worker
     os.environ["PYTHONSAFEPATH"] = "1"  # otherwise workers would import from the current folder first
     logging.disable(logging.ERROR)  # of the launcher: the workers report errors themselves

@@ -4,6 +4,7 @@ Each reader module has a function `find(path, options)`, which inspects the path
 nothing if it does not recognise the format. Nothing is decoded before such a function is called.
 """
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -74,7 +75,8 @@ def _check_present(name: str, listing: Listing, paths: Sequence[Path]) -> None:
             f"{name}: {len(empty)} of {len(listing.classes)} listed classes have no images, such as '{empty[0]}': "
             "add a folder of that name or take the class off the list"
         )
-    if missing := [path for path in paths if not path.exists()]:
+    # unlike `Path.exists`, this takes a name that no file can have for one that is missing
+    if missing := [path for path in paths if not os.path.exists(path)]:  # noqa: PTH110
         raise DataError(
             f"{name}: {len(missing)} of {len(paths)} listed images are missing, the first is {missing[0]}: "
             "add them or take them off the list"

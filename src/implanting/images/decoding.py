@@ -158,7 +158,8 @@ def _faults_named(name: str) -> Iterator[None]:
 
 def _rawmode_of_low_bytes(image: Image.Image) -> str | None:
     """Return Pillow's name for the low bytes of colour of 16 bits, of which it reads the high ones; None for others."""
-    if image.mode not in COLOUR or len(tile := getattr(image, "tile", ())) == 0:
+    tile = list(getattr(image, "tile", ()))
+    if image.mode not in COLOUR or not tile:
         return None
     rawmode = _rawmode(tile[0].args)
     colour, _, order = rawmode.partition(";16")

@@ -121,7 +121,7 @@ class LabelledImages:
         if self.skipped:
             remarks.append(f"skipped {_count(self.skipped, 'file')} without an image's extension")
         if self.bad:
-            remarks.append(f"left out {_some([failure.reason for failure in self.bad])}")
+            remarks.append(f"left out: {_some([failure.reason for failure in self.bad])}")
         if self.copies:
             pairs = [" = ".join(map(str, group)) for group in self.copies]
             remarks.append(f"the same image is in two classes, which no classifier can learn: {_some(pairs)}")

@@ -121,7 +121,7 @@ def _cached_activations(
 
 def _write_cache(base: BaseNetwork, image_set: ImageSet, cache: Path, dtype: np.dtype, progress: Progress) -> None:
     shapes, sizes = _shapes_of(base, image_set)
-    remedy = "choose another folder" + (", or use half precision" if dtype == np.float32 else "")
+    remedy = "choose another folder" + (", or use `half`" if dtype == np.float32 else "")
     with kept_arrays(cache, shapes, dtype, remedy) as arrays:
         if arrays:
             _fill(base, image_set, arrays, progress)

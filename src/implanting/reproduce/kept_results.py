@@ -91,7 +91,7 @@ def _read_result(file: Path) -> Result | None:
         config = config_from_dict(TaskConfig, described.config)
         _check(per_task, confusion, config)
         return Result(described.method, config, described.images, per_task, confusion)
-    except (ValueError, KeyError, TypeError, EOFError, OSError, zipfile.BadZipFile, ConfigError):
+    except (ValueError, KeyError, TypeError, EOFError, OSError, NotImplementedError, zipfile.BadZipFile, ConfigError):
         return None
 
 

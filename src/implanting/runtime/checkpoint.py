@@ -15,6 +15,7 @@ from torch import Tensor
 
 from implanting.errors import CheckpointError
 from implanting.runtime.documents import parse_json
+from implanting.runtime.reading import open_file
 from implanting.runtime.writing import write_atomically
 
 FORMAT = 1
@@ -46,8 +47,12 @@ def read_checkpoint(path: Path, kind: str, remedy: str = "check its name") -> tu
 
     `remedy` is the advice if there is no such file.
     """
-    if not path.is_file():
-        raise CheckpointError(f"no {kind} at {path}: there is no such file; {remedy}")
+    try:
+        open_file(path).close()
+    except FileNotFoundError:
+        raise CheckpointError(f"no {kind} at {path}: there is no such file; {remedy}") from None
+    except OSError as error:
+        raise CheckpointError(f"no {kind} at {path}: {error.strerror}; {remedy}") from None
     try:
         with safe_open(path, framework="pt") as file:
             document = _read_document(path, kind, file.metadata() or {})

@@ -49,7 +49,7 @@ def keeps_pixels(base: BaseNetwork) -> bool:
 
 def key_of(base: BaseNetwork) -> str:
     """The key under which readings are kept: those of another network or of another form cannot be used."""
-    return f"{base.fingerprint}:2"
+    return f"{base.fingerprint} {'pixels' if keeps_pixels(base) else 'vectors'}"
 
 
 def views_for(base: BaseNetwork, counts: Sequence[int]) -> int:
@@ -67,6 +67,12 @@ class Reading:
     """By which copies are found; blank if the photo was only asked about."""
     pixels: UInt8[np.ndarray, "size size 3"] | None = None
     """The input of the network, where `keeps_pixels`."""
+
+    @classmethod
+    def made_up(cls, base: BaseNetwork, vector: Float32[np.ndarray, " dim"]) -> "Reading":
+        """The reading of a photo that does not exist, to measure large projects."""
+        side = side_of(base)
+        return cls(vector[None], BLANK, np.zeros((side, side, 3), np.uint8) if keeps_pixels(base) else None)
 
     @property
     def vector(self) -> Float32[np.ndarray, " dim"]:

@@ -125,6 +125,7 @@ def test_a_wrong_flag_is_one_line_with_a_hint_at_the_help(
         (["fit", "photos"], "fit needs --out FILE (Write the classifier to this file (.safetensors)); "),
         (["predict"], "predict needs PATH (A classifier made by `implanting fit`); "),
         (["fit", "photos", "--out"], "--out needs a value; "),
+        (["demo", "--nope"], "unrecognized options: --nope; "),
     ],
 )
 def test_an_option_that_is_missing_is_named_in_a_sentence(

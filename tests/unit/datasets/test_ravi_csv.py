@@ -40,6 +40,13 @@ def test_only_the_split_that_is_read_needs_its_images(mini):
         read_dataset(mini, "val")
 
 
+@pytest.mark.parametrize("name", ["a" * 5000 + ".png", "a\0b.png"])
+def test_a_name_that_no_file_can_have_counts_as_missing(mini, name):
+    (mini / "val.csv").write_text(f"filename,label\n{name},n09\n")
+    with pytest.raises(DataError, match="1 of 1 listed images are missing"):
+        read_dataset(mini, "val")
+
+
 def test_split_that_is_not_there(mini):
     with pytest.raises(DataError, match="has no split 'test'; it has train, val"):
         read_dataset(mini, "test")

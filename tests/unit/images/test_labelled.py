@@ -41,7 +41,7 @@ def test_bad_images_are_left_out_only_if_asked(trees):
     assert found.labels == ["birch", "birch", "oak"]
     (failure,) = found.bad
     assert failure.source == trees / "oak" / "c.png"
-    with pytest.warns(DataWarning, match=r"left out image .*c\.png is not an image"):
+    with pytest.warns(DataWarning, match=r"left out: image .*c\.png is not an image"):
         read_folder(trees, skip_bad=True)
 
 

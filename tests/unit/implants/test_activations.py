@@ -156,7 +156,7 @@ def test_a_full_disk_is_told_before_anything_is_computed(half, tmp_path, monkeyp
     wanted = rf"{tmp_path} has no room for {'20' if half else '41'}\.\d KiB \(No space left.*choose another folder"
     with pytest.raises(DataError, match=wanted) as error:
         compute_activations(BASE, IMAGES, half=half, cache=tmp_path)
-    assert ("half precision" in str(error.value)) != half
+    assert ("`half`" in str(error.value)) != half
     assert [path.name for path in tmp_path.iterdir()] == [KEY]
     assert computed == [1]
 

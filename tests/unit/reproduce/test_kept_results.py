@@ -38,7 +38,9 @@ def test_a_spoilt_file_counts_as_none(kept, spoil):
     assert kept.read(file) is None
 
 
-@pytest.mark.parametrize(("field", "value"), [(10, 99), (10, 8), (8, 1)], ids=["unknown", "deflated", "encrypted"])
+@pytest.mark.parametrize(
+    ("field", "value"), [(10, 99), (10, 8), (8, 1), (6, 214)], ids=["unknown", "deflated", "encrypted", "newer"]
+)
 def test_an_archive_packed_in_another_way_counts_as_none(kept, field, value):
     """The fields are those of an entry in an archive's directory, which zipfile believes before it reads a member."""
     file = kept.file_of(base="a")

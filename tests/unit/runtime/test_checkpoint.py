@@ -93,6 +93,12 @@ def test_a_missing_file(tmp_path):
     refused(tmp_path / "none.safetensors", "no such file")
 
 
+def test_what_is_no_file_is_named_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe.safetensors")
+    refused(tmp_path / "pipe.safetensors", "it is a pipe, and a file is needed")
+    refused(tmp_path, "it is a folder, and a file is needed")
+
+
 @pytest.mark.parametrize("metadata", [None, {"format": "pt"}])
 def test_a_foreign_safetensors_file(path, metadata):
     save_file(TENSORS, path, metadata)

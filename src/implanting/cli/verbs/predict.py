@@ -257,7 +257,11 @@ def _conclude(
     command: Predict, out: Path | None, tally: Tally, seconds: float, results: Sequence[Answer | Failure]
 ) -> None:
     if tally.unreadable == tally.images:
-        raise DataError(f"none of the {tally.images} images could be read, such as: {tally.reason}")
+        raise DataError(
+            tally.reason
+            if tally.images == 1
+            else f"none of the {tally.images} images could be read, such as: {tally.reason}"
+        )
     if command.json:
         facts = {"classifier": str(command.file), "images": tally.images - tally.unreadable, "seconds": seconds}
         left_out = [{"image": str(one.source), "reason": one.reason} for one in results if isinstance(one, Failure)]
@@ -273,7 +277,7 @@ def _conclude(
 
 
 def _counted(tally: Tally, command: Predict) -> str:
-    parts = [f"{tally.images} images"]
+    parts = [f"{tally.images} {'image' if tally.images == 1 else 'images'}"]
     if tally.unreadable:
         parts.append(f"{tally.unreadable} of them unreadable")
     if command.sort_into is not None:

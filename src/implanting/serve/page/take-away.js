@@ -11,7 +11,7 @@ const KINDS = [
 
 export function takeAway(main, project) {
   main.replaceChildren(h("div", { class: "stack" }, h("h1", {}, "Take away"),
-    h("div", { class: "cards" }, KINDS.map(([kind, title, about]) => card(project, kind, title, about))),
+    h("div", { class: "thirds" }, KINDS.map(([kind, title, about]) => card(project, kind, title, about))),
     h("p", { class: "soft small" }, "Programs can use the service directly: ", h("a", { href: "/docs" }, "the API"), ".")));
   return { close() {} };
 }
@@ -24,8 +24,8 @@ function card(project, kind, title, about) {
     try {
       const done = await post(project.path(`/exports/${kind}`));
       result.replaceChildren(
-        h("a", { class: "button start", href: `/api/projects/${project.id}/exports/${done.file}`, download: done.file }, `Download ${done.file} (${(done.bytes / 2 ** 20).toFixed(1)} MB)`),
-        h("p", { class: "small" }, `Checked on ${done.photos} of your photos: ${done.same_answers} answers are the same, no probability differs by more than ${Math.max(1e-6, done.largest_difference).toFixed(6)}.`));
+        h("a", { class: "button start", href: `/api/projects/${project.id}/exports/${done.file}`, download: done.file }, `Download ${done.file}`),
+        h("p", { class: "small" }, `${(done.bytes / 1e6).toFixed(1)} MB. Checked on ${done.photos} of your photos: ${done.same_answers} answers are the same, no probability differs by more than ${Math.max(1e-6, done.largest_difference).toFixed(6)}.`));
       result.querySelector("a").focus();
     } catch (error) {
       result.replaceChildren(h("p", { class: "small" }, error.message));
