@@ -1,5 +1,6 @@
 """Starting the service: where it listens, where it keeps its data, and the address that people open."""
 
+import ctypes
 import ipaddress
 import os
 import socket
@@ -17,6 +18,9 @@ PACKAGES = ("fastapi", "uvicorn", "python_multipart")
 ANYWHERE = ("0.0.0.0", "::")  # noqa: S104 (only compared with)
 
 SHORTEST_TOKEN = 12
+
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+"""Parameters of glibc's mallopt."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,7 @@ def run_service(address: Address, data: Path, base: str, ready: Callable[[Addres
     from implanting.serve.app import make_app
     from implanting.serve.guard import LOCAL
 
+    _keep_freed_memory()
     listening = _listen(address)
     address = Address(address.host, listening.getsockname()[1], address.token)
     hosts = {*LOCAL, address.host} | ({socket.gethostname()} if not address.local else set())
@@ -86,6 +91,16 @@ def run_service(address: Address, data: Path, base: str, ready: Callable[[Addres
     )
     ready(address)
     uvicorn.Server(config).run([listening])
+
+
+def _keep_freed_memory() -> None:
+    """Have glibc keep freed memory for the next photo, which needs as much: new pages cost a fifth of the time."""
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):  # another C library
+        return
+    mallopt(M_MMAP_THRESHOLD, 32 * 2**20)
+    mallopt(M_TRIM_THRESHOLD, 256 * 2**20)
 
 
 def _own_addresses(address: Address) -> set[str]:
