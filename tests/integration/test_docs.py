@@ -21,6 +21,7 @@ SMALL = {
     "pretrain": ["--width", "4", "--epochs", "1", "--validation-tasks", "5", "--batch-size", "8"],
     "evaluate": ["--tasks", "6", "--implant-epochs", "2"],
     "fit": [],
+    "join": [],
 }
 """What is put behind a command of each verb, in place of the page's own settings."""
 

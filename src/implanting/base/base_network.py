@@ -115,6 +115,11 @@ def mean_entropy(rooted: Float[Tensor, "image known_class"]) -> float:
     return torch.special.entr(answers).sum(1).mean().item()
 
 
+SMALL_IMAGES = 48
+"""Side in pixels up to which implants helped from two supports per class on (FC100 at 32 px). On miniImageNet at 84 px
+they cost 1.5 to 3.8 points with 2 to 10 supports, whatever their settings, and gained with 20 (docs/lab-log.md)."""
+
+
 @dataclass(frozen=True)
 class UsageDefaults:
     """Defaults for one base network; the field defaults are for networks we know nothing about."""
@@ -141,10 +146,13 @@ class UsageDefaults:
 
 
 def _usage_of(description: BaseDescription) -> UsageDefaults:
-    """Defaults for a network trained by stage 1, from FC100's validation classes and its own validation."""
+    """Defaults for a network trained by stage 1, from validation classes of FC100 (32 px) and miniImageNet (84 px)."""
     calibration = description.training.calibration
+    small = max(description.image_size) <= SMALL_IMAGES
     return UsageDefaults(
-        implants_from_shots=2, calibrations={1: calibration} if calibration else {}, implants_beat_head=True
+        implants_from_shots=2 if small else 20,
+        calibrations={1: calibration} if calibration else {},
+        implants_beat_head=small,
     )
 
 

@@ -13,7 +13,12 @@ from toys import toy_base
 
 def test_advice_for_networks_that_stage_1_trained():
     usage = toy_base().usage
-    assert (usage.implants_from_shots, usage.support_views(1)) == (2, 1)
+    assert (usage.implants_from_shots, usage.implants_beat_head, usage.support_views(1)) == (2, True, 1)
+
+
+def test_larger_images_are_answered_by_a_head():
+    usage = load_base("miniimagenet").usage
+    assert (usage.implants_from_shots, usage.implants_beat_head) == (20, False)
 
 
 def test_advice_for_the_imagenet_base():
