@@ -46,23 +46,25 @@ def with_method(config: PretrainConfig, method: TrainingMethod, start: str | Non
 
 RecipeName = Literal["cpu", "cpu-84", "paper-miniimagenet", "paper-fc100", "demo"]
 
+_CPU = PretrainConfig(
+    architecture=NetworkConfig(width=32),
+    augment=AugmentConfig(crop_padding=4, crop_mode="reflect", flip=True),
+    pooling="dense",
+    tau=10.0,
+    optimizer="sgd",
+    learning_rate=0.1,
+    schedule="one-cycle",
+    warmup=0.2,
+    weight_decay=5e-4,
+    batch_size=64,
+    epochs=16.0,
+    shrink_size=24,
+    shrink_share=0.65,
+)
+
 RECIPES: dict[RecipeName, Recipe] = {
     "cpu": Recipe(
-        PretrainConfig(
-            architecture=NetworkConfig(width=32),
-            augment=AugmentConfig(crop_padding=4, crop_mode="reflect", flip=True),
-            pooling="dense",
-            tau=10.0,
-            optimizer="sgd",
-            learning_rate=0.1,
-            schedule="one-cycle",
-            warmup=0.2,
-            weight_decay=5e-4,
-            batch_size=64,
-            epochs=16.0,
-            shrink_size=24,
-            shrink_share=0.65,
-        ),
+        _CPU,
         about="""implanting pretrain --data FC100 --recipe cpu --out base.safetensors
 Cost: 16 epochs of 36,000 images at width 32, the first two thirds at 24 px and the rest at 32 px: as much arithmetic as
 12 epochs at 32 px; 80 minutes on one busy core. As two processes (torchrun --nproc-per-node 2 -m implanting pretrain
@@ -72,18 +74,10 @@ To expect on FC100's 20 validation classes with 1 / 5 / 10 shots (2,000 tasks, i
 The paper's: ResNet-12 at half its width, SGD with Nesterov momentum, tau 10. All else is ours (docs/lab-log.md).""",
     ),
     "cpu-84": Recipe(
-        PretrainConfig(
-            architecture=NetworkConfig(width=32),
+        replace(
+            _CPU,
             data=DataConfig(image_size=84),
             augment=AugmentConfig(crop_padding=8, crop_mode="reflect", flip=True),
-            pooling="dense",
-            tau=10.0,
-            optimizer="sgd",
-            learning_rate=0.1,
-            schedule="one-cycle",
-            warmup=0.2,
-            weight_decay=5e-4,
-            batch_size=64,
             epochs=10.0,
             shrink_size=42,
             shrink_share=0.75,
