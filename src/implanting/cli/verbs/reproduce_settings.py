@@ -57,7 +57,7 @@ class Reproduce:
     """A folder for everything that is written; it is created if it does not exist."""
     split: Literal["test", "val"] = "test"
     """The split of the novel classes: test, as in the paper, or val."""
-    recipe: Literal["paper", "cpu"] = "paper"
+    recipe: Literal["paper", "cpu", "cpu-84"] = "paper"
     """Recipe of stage 1: the paper's for this data set (for other data, that of the table), or one for a CPU."""
     shot: tuple[int, ...] = ()
     """Only these of the table's numbers of support images per class; default: all. Figure 3 takes one; default: 5."""
