@@ -468,11 +468,11 @@ def test_the_demo_prints_its_table(capsys: pytest.CaptureFixture[str], tmp_path:
 
 def test_networks_are_joined_and_tested(data, base, tmp_path, capsys):
     out = tmp_path / "both.safetensors"
-    assert main(["join", str(base), "--out", str(out)]) == 2
+    assert main(["join", str(base), "--data", str(data), "--out", str(out)]) == 2
     assert "give two or more" in capsys.readouterr().err
     assert main(["join", str(base), str(base), "--data", str(data), "--out", str(out)]) == 0
     shown = capsys.readouterr().out
     assert "2 x resnet12" in shown
     assert "validation classes" in shown
-    assert main(["join", str(base), str(base), "--out", str(out)]) == 2
+    assert main(["join", str(base), str(base), "--data", str(data), "--out", str(out)]) == 2
     assert "exists already" in capsys.readouterr().err

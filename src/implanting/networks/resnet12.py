@@ -6,7 +6,8 @@ convolution with batch norm and no activation, and the sum is activated before p
 last batch norm. No convolution has a bias: batch norm follows each.
 
 Several members of one width stand side by side as one network of grouped convolutions: each reads the image and its own
-channels only, and their features are concatenated. Implants read the channels of all members.
+channels only, and their features are concatenated, each member's times a factor (`balance`). Implants read the channels
+of all members.
 
 A network knows nothing of classes, pooling or preprocessing. It maps normalised images to feature maps.
 """
@@ -16,6 +17,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import cast
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -119,10 +121,14 @@ class PlainBlock(nn.Module):
 class Network(nn.Module):
     """phi: images to feature maps, block by block."""
 
-    def __init__(self, blocks: Sequence[ResidualBlock | PlainBlock], dim: int) -> None:
+    balance: Tensor | None
+    """The factor of each channel of phi where there are several members, so that none outweighs another."""
+
+    def __init__(self, blocks: Sequence[ResidualBlock | PlainBlock], dim: int, members: int = 1) -> None:
         super().__init__()
         self.blocks = nn.ModuleList(blocks)
         self.dim = dim
+        self.register_buffer("balance", torch.ones(dim, 1, 1) if members > 1 else None)
         self.numbers_per_pixel = blocks[0].conv1.out_channels
         """Size of the largest map, which is the first block's, in numbers per pixel of the image."""
         self.identity_text = ""
@@ -132,13 +138,16 @@ class Network(nn.Module):
     def forward(
         self, x: Float[Tensor, "image channel height width"]
     ) -> Float[Tensor, "image dim out_height out_width"]:
-        return self.blocks[-1](self.before_last(x))
+        return self._balanced(self.blocks[-1](self.before_last(x)))
+
+    def _balanced(self, phi: Tensor) -> Tensor:
+        return phi if self.balance is None else phi * self.balance
 
     def changed(self, x: Float[Tensor, "image channel height width"], change: Change) -> Tensor:
         """phi with `change` applied to the output of the batch norm of every convolution but the shortcuts, in turn."""
         for block in self.blocks:
             x = cast(ResidualBlock | PlainBlock, block).activations(x, change)[-1]
-        return x
+        return self._balanced(x)
 
     def before_last(self, x: Float[Tensor, "image channel height width"]) -> Tensor:
         """z, the map that the last block and its implants read."""
@@ -152,7 +161,7 @@ class Network(nn.Module):
         """The maps that the last block's convolutions read (its input z, then a_1, a_2, ...), and phi."""
         z = self.before_last(x)
         *activations, phi = cast(ResidualBlock | PlainBlock, self.blocks[-1]).activations(z)
-        return [z, *activations], phi
+        return [z, *activations], self._balanced(phi)
 
     def map_size(self, height: int, width: int) -> tuple[int, int]:
         """The locations (rows, columns) of an image of this size."""
@@ -168,7 +177,7 @@ class Network(nn.Module):
 def resnet12(width: int = 64, wide: bool = False, members: int = 1) -> Network:
     """Four residual blocks of width, 2, 4 and 8 times width channels (TADAM; the paper's width is 64)."""
     pairs = _channels((1, 2, 4, 8), width, wide, members)
-    return Network([ResidualBlock(*pair, members, first=pair is pairs[0]) for pair in pairs], pairs[-1][1])
+    return Network([ResidualBlock(*pair, members, first=pair is pairs[0]) for pair in pairs], pairs[-1][1], members)
 
 
 def c128f(width: int = 64, wide: bool = False, members: int = 1) -> Network:
@@ -185,7 +194,7 @@ def _plain(pairs: Sequence[tuple[int, int]], members: int, *, last_relu: bool) -
     blocks = [
         PlainBlock(*pair, members, relu=last_relu or pair is not pairs[-1], first=pair is pairs[0]) for pair in pairs
     ]
-    return Network(blocks, pairs[-1][1])
+    return Network(blocks, pairs[-1][1], members)
 
 
 def _channels(multiples: Sequence[int], width: int, wide: bool, members: int) -> list[tuple[int, int]]:

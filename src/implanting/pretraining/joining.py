@@ -1,14 +1,17 @@
 """Trained networks side by side as one base: an ensemble whose members share every step but the convolutions.
 
-The features of the members are concatenated as they are, so the cosine of two images is a mean of the members' cosines,
-weighted by the squared lengths of their features.
+The features of the members are concatenated, each member's times a factor that makes their mean lengths equal: the
+cosine of two images is then about the mean of the members' cosines. Without these factors half of the gain was lost
+(`docs/lab-log.md`). The length of all is about that of single networks, for which the scale of implants was chosen.
 """
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import torch
 import torch.nn.functional as F
+from jaxtyping import Float
 from torch import Tensor
 
 from implanting.base import BaseDescription, BaseNetwork, TrainingFacts, Validation, build
@@ -19,12 +22,19 @@ from implanting.errors import ConfigError
 from implanting.networks import Network
 from implanting.pretraining.validation import few_shot_test, why_no_validation
 
+MEASURED = 500
+"""The number of images, at most, on which the lengths of features are measured."""
 
-def join(bases: Sequence[BaseNetwork], validation: ImageSet | None = None) -> BaseNetwork:
+SHORTEST = 1e-6
+"""Smaller mean lengths are raised to this value."""
+
+
+def join(bases: Sequence[BaseNetwork], validation: ImageSet) -> BaseNetwork:
     """Put base networks of one architecture, trained on the same images, side by side.
 
-    The first one decides how queries are pooled; the scale tau is the mean of theirs. The joined network is tested and
-    calibrated on the validation classes, as at the end of a training; without any it has no calibration of its own.
+    The first one decides how queries are pooled; the scale tau is the mean of theirs. On images of the validation
+    classes the lengths of features are measured, and the joined network is tested and calibrated, as at the end of a
+    training.
     """
     parts = [_parts(base) for base in bases]
     descriptions = [description for description, _ in parts]
@@ -34,11 +44,12 @@ def join(bases: Sequence[BaseNetwork], validation: ImageSet | None = None) -> Ba
     architecture = dataclasses.replace(first.config.architecture, members=members)
     config = dataclasses.replace(first.config, architecture=architecture)
     network, classifier = build(config, len(first.class_names), first.image_size)
-    network.load_state_dict(_concatenated([base.network.state_dict() for base in bases]))
+    states = [base.network.state_dict() for base in bases]
+    network.load_state_dict(_concatenated(states) | {"balance": _balance(bases, validation)})
     if classifier is not None:
         classifier.load_state_dict(_joined_classifier([classifier for _, classifier in parts]))
     joined = dataclasses.replace(first, config=config, training=_summed([each.training for each in descriptions]))
-    if validation is not None and classifier is not None:
+    if classifier is not None:
         joined = _tested(joined, network, classifier.tau.item(), validation)
     return BaseNetwork.from_training(network, classifier, joined)
 
@@ -77,8 +88,19 @@ def _check_alike(descriptions: Sequence[BaseDescription]) -> None:
 def _concatenated(states: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
     """The weights of grouped convolutions: each member's are the next output channels; counters are the first's."""
     return {
-        name: torch.cat([state[name] for state in states]) if value.ndim else value for name, value in states[0].items()
+        name: torch.cat([state[name] for state in states]) if value.ndim else value
+        for name, value in states[0].items()
+        if name != "balance"  # which single networks do not have
     }
+
+
+def _balance(bases: Sequence[BaseNetwork], validation: ImageSet) -> Float[Tensor, "channel 1 1"]:
+    """Factors of all channels that give the pooled features of every network the same mean length on some images."""
+    some = validation.images[:: -(-len(validation) // MEASURED)]
+    lengths = torch.stack([base.embed(some).mean(1).norm(dim=1).mean() for base in bases]).clamp_min(SHORTEST)
+    own = [cast(Network, base.network).balance for base in bases]
+    ones = [torch.ones(base.network.dim, 1, 1) if each is None else each for base, each in zip(bases, own, strict=True)]
+    return torch.cat([each * lengths.mean() / length for each, length in zip(ones, lengths, strict=True)])
 
 
 def _joined_classifier(classifiers: Sequence[CosineClassifier]) -> dict[str, Tensor]:

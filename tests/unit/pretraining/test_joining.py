@@ -1,5 +1,6 @@
 import dataclasses
 import re
+from collections.abc import Sequence
 
 import pytest
 import torch
@@ -13,11 +14,19 @@ from implanting.pretraining import join, pretrain
 from rounding import assert_near
 from toys import coloured, tiny_config, toy_base
 
-IMAGES = coloured(classes=3, per_class=2).images
+NOVEL = coloured(classes=5, per_class=12, prefix="shade")
+IMAGES = NOVEL.images[::10]
 
 
 def member(seed: int, **changes) -> BaseNetwork:
     return toy_base(seed=seed, **changes)
+
+
+def balanced(bases: Sequence[BaseNetwork]) -> torch.Tensor:
+    """The features of some images by each network in turn, at equal mean lengths on all images."""
+    lengths = [base.embed(NOVEL.images).mean(1).norm(dim=1).mean() for base in bases]
+    mean = sum(lengths) / len(lengths)
+    return torch.cat([mean / length * base.embed(IMAGES) for base, length in zip(bases, lengths, strict=True)], dim=2)
 
 
 @pytest.mark.parametrize("network", ["resnet12", "c128f"])
@@ -25,15 +34,15 @@ def member(seed: int, **changes) -> BaseNetwork:
 def test_features_are_those_of_the_members_one_after_the_other(network):
     architecture = dataclasses.replace(tiny_config().architecture, network=network)
     members = [member(seed, architecture=architecture) for seed in (1, 2, 3)]
-    expected = torch.cat([each.embed(IMAGES) for each in members], dim=2)
-    assert_near(join(members).embed(IMAGES), expected)
-    assert_near(join([join(members[:2]), members[2]]).embed(IMAGES), expected)  # joined ones can be joined
+    assert_near(join(members, NOVEL).embed(IMAGES), balanced(members))
+    two = join(members[:2], NOVEL)  # what was joined can be joined
+    assert_near(join([two, members[2]], NOVEL).embed(IMAGES), balanced([two, members[2]]))
 
 
 @torch.no_grad()
 def test_implants_read_the_channels_of_all_members():
     members = [member(1), member(2)]
-    joined = join(members)
+    joined = join(members, NOVEL)
     assert joined.tail is not None
     maps, phi = joined.activations(IMAGES)
     apart = [each.activations(IMAGES) for each in members]
@@ -43,13 +52,13 @@ def test_implants_read_the_channels_of_all_members():
     ]
     for place, values in enumerate(maps):
         assert_near(values, torch.cat([each[0][place] for each in apart], dim=1))
-    assert_near(phi, torch.cat([each[1] for each in apart], dim=1))
+    assert_near(phi.flatten(2).mT, balanced(members))
 
 
 @torch.no_grad()
 def test_base_classes_are_scored_by_the_members_together():
     members = [member(1, tau=5.0), member(2, tau=9.0)]
-    joined = join(members)
+    joined = join(members, NOVEL)
     assert joined.tau == pytest.approx(7.0)
     phi = joined.embed(IMAGES)
     assert joined.classifier is not None
@@ -65,7 +74,7 @@ def test_base_classes_are_scored_by_the_members_together():
 
 
 def test_a_joined_network_is_tested_calibrated_saved_and_adapted(tmp_path):
-    base, novel = coloured(classes=4, per_class=12), coloured(classes=5, per_class=12, prefix="shade")
+    base, novel = coloured(classes=4, per_class=12), NOVEL
     members = [pretrain(tiny_config(seed=seed), base, None, None, device="cpu") for seed in (0, 1)]
     joined = join(members, novel)
     assert joined.description is not None
@@ -96,7 +105,7 @@ def test_a_joined_network_is_tested_calibrated_saved_and_adapted(tmp_path):
 )
 def test_networks_that_do_not_fit_are_refused(other, reason):
     with pytest.raises(ConfigError, match=re.escape(reason)):
-        join([member(1), other])
+        join([member(1), other], NOVEL)
 
 
 def test_other_training_images_are_refused():
@@ -104,9 +113,9 @@ def test_other_training_images_are_refused():
     assert other.description is not None
     other.description = dataclasses.replace(other.description, data_fingerprint="4567")
     with pytest.raises(ConfigError, match="another set of training images"):
-        join([one, other])
+        join([one, other], NOVEL)
 
 
 def test_one_network_is_not_joined():
     with pytest.raises(ConfigError, match="give two or more"):
-        join([member(1)])
+        join([member(1)], NOVEL)

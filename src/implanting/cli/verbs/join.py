@@ -12,7 +12,7 @@ import tyro
 from implanting.base import BaseDescription, BaseNetwork, load_base, save_base
 from implanting.cli.parsing import parse
 from implanting.config import ThreadsConfig
-from implanting.console import print_document, print_table, say, show_progress
+from implanting.console import print_document, print_table, show_progress
 from implanting.datasets import ImageSet, read_dataset, shared_classes
 from implanting.errors import ConfigError, DataError
 from implanting.networks import Network
@@ -30,10 +30,10 @@ class Join:
 
     bases: Annotated[tuple[str, ...], tyro.conf.Positional]
     """Two or more files of `implanting pretrain`, or names of base networks."""
+    data: Path
+    """The data set they were trained on: its validation classes balance, test and calibrate the joined network."""
     out: Path
     """The file of the joined network, such as both.safetensors."""
-    data: Path | None = None
-    """The data set they were trained on: its validation classes test and calibrate the joined network."""
     overwrite: bool = False
     """Replace an existing file at --out."""
     json: bool = False
@@ -50,10 +50,7 @@ def main(arguments: Sequence[str]) -> int:
         raise ConfigError(f"`out` {command.out} exists already: choose another, or replace it with `overwrite`")
     set_threads(command.run.threads)
     bases = [load_base(base) for base in command.bases]
-    validation = None if command.data is None else _validation(command.data, bases)
-    joined = join(bases, validation)
-    if validation is None:
-        say("neither tested nor calibrated, since there is no --data")
+    joined = join(bases, _validation(command.data, bases))
     description = cast(BaseDescription, joined.description)  # every network that can be joined has one
     save_base(command.out, cast(Network, joined.network), joined.classifier, description)
     if command.json:
