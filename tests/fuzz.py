@@ -13,6 +13,7 @@ import contextlib
 import copy
 import io
 import json
+import multiprocessing
 import os
 import pickle
 import random
@@ -27,6 +28,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,8 @@ SECONDS = 20
 """Processor time that a case may take, and 15 times as long on the clock; most take a few milliseconds."""
 MEMORY = 3 * 2**30
 """Bytes that a case may add to what the process has; beyond them there is no more to be had."""
+ROUNDS = 500
+"""Rounds of all kinds after which a new process goes on."""
 STARTED = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "os.forkpty", "os.spawn")
 HOSTILE: list[Any] = [
     None, True, -1, 0, 1, 3, 2**31, 2**63, 10**30, -0.5, 1e308, float("nan"), float("inf"), "", "x", "\x1b[31m", "\0",
@@ -541,24 +545,50 @@ def run_case(kind: str, seed: int, number: int, keep: Path) -> bool:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def run(seconds: float, cases: int, seed: int, keep: Path, kinds: list[str]) -> int:
-    """Cases of all kinds in turn, until the time or their number is up; prints how many of each there were."""
+def stretch(
+    seconds: float, first: int, rounds: int, seed: int, keep: Path, kinds: list[str]
+) -> tuple[Counter[str], Counter[str], float]:
+    """Some rounds of all kinds, until their number or the time is up: cases and failures by kind, and peak memory."""
     sys.addaudithook(watch_processes)
     held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (held + MEMORY, resource.RLIM_INFINITY))
     torch.set_num_threads(1)
-    done, failed, began, number = Counter[str](), Counter[str](), time.monotonic(), 0
-    stopped: list[int] = []  # a KeyboardInterrupt would be taken by the command that runs
-    for number_of_signal in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number_of_signal, lambda signalled, _: stopped.append(signalled))
-    while not stopped and number < cases and time.monotonic() - began < seconds:
+    done, failed, began = Counter[str](), Counter[str](), time.monotonic()
+    stopped = note_signals()
+    for number in range(first, first + rounds):
+        if stopped or time.monotonic() - began > seconds:
+            break
         for kind in kinds:
             failed[kind] += not run_case(kind, seed, number, keep)
             done[kind] += 1
-        number += 1
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    seconds = time.monotonic() - began
-    print(f"{done.total()} cases in {seconds:.0f} s, {failed.total()} failed; seed {seed}, peak {peak:.2f} GiB")
+    return done, failed, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def note_signals() -> list[int]:
+    """A list that is filled when the run is to stop: a KeyboardInterrupt would be taken by the command that runs."""
+    received: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda signalled, _: received.append(signalled))
+    return received
+
+
+def run(seconds: float, cases: int, seed: int, keep: Path, kinds: list[str]) -> int:
+    """Cases of all kinds in turn, until the time or their number is up; prints how many of each there were.
+
+    A process ends after some rounds, since commands are made for a process each: what their parser keeps adds up.
+    """
+    done, failed, peak, began, number = Counter[str](), Counter[str](), 0.0, time.monotonic(), 0
+    stopped = note_signals()
+    while not stopped and number < cases and (left := seconds - (time.monotonic() - began)) > 0:
+        rounds = min(ROUNDS, cases - number)
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+            some, bad, most = process.submit(stretch, left, number, rounds, seed, keep, kinds).result()
+        done, failed, peak, number = done + some, failed + bad, max(peak, most), number + rounds
+    seconds, used = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(
+        f"{done.total()} cases in {seconds:.0f} s, {failed.total()} failed; {used.ru_utime + used.ru_stime:.0f} s of "
+        f"processor time, seed {seed}, peak {peak:.2f} GiB"
+    )
     for kind in kinds:
         print(f"  {kind:16} {done[kind]:7} cases, {failed[kind]} failed")
     return 1 if failed.total() else 0
