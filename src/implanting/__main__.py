@@ -23,7 +23,7 @@ if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else somebo
 if not sys.flags.safe_path and sys.path[:1] == [os.getcwd()]:  # noqa: PTH109 (as Python itself writes it)
     del sys.path[0]
 
-from implanting.cli import main  # noqa: E402 (after both)
+from implanting.cli import end, main  # noqa: E402 (after both)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end(main())

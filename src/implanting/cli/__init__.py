@@ -4,5 +4,6 @@ Verbs read flags, call the library and print. Everything they compute is also av
 """
 
 from implanting.cli.main import main
+from implanting.cli.workers import end
 
-__all__ = ["main"]
+__all__ = ["end", "main"]

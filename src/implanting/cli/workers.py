@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from typing import NoReturn
 
 from implanting.errors import ConfigError
 
@@ -65,9 +66,27 @@ def launch(workers: int, verb: str, arguments: Sequence[str]) -> int:
 def follow_launcher() -> None:
     """If this process is a worker, make it end together with the process that started it."""
     number, _, logs = os.environ.get(LAUNCHER, "").partition(" ")
-    if number or "TORCHELASTIC_RUN_ID" in os.environ:  # started by --workers, or by the user's own torchrun
+    if _is_worker():
         parent = int(number) if number.isdigit() else os.getppid()
         threading.Thread(target=_end_with, args=(parent, logs), daemon=True, name="implanting-launcher").start()
+
+
+def end(status: int) -> NoReturn:
+    """End this process with an exit status.
+
+    A worker ends at once, without taking Python down first: PyTorch leaves threads behind that exchanged tensors, and
+    one that drops its last tensor while Python is going down aborts the process.
+    """
+    if _is_worker():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)
+
+
+def _is_worker() -> bool:
+    """Whether this process was started by `launch`, or by the user's own torchrun."""
+    return LAUNCHER in os.environ or "TORCHELASTIC_RUN_ID" in os.environ
 
 
 def _end_with(parent: int, logs: str) -> None:
