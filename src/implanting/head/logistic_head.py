@@ -124,12 +124,14 @@ def fit_head(
     nothing = supports.new_full((len(labels), int(labels.max()) + 1), torch.nan)
     chosen, held_out = 0, HeldOutScores(nothing, nothing[:, 0], 1.0)
     if bool((turn != NEVER).any()):
+        about = supports.mean(0)  # changes no result, but products of nearly equal vectors would be lost in rounding
+        near, asked = supports - about, queries - about
         if len(candidates) > 1:
             tried = _some_classes(labels)
-            chosen, held_out = _choose(supports[tried], queries[tried], labels[tried], dims, candidates, penalty)
+            chosen, held_out = _choose(near[tried], asked[tried], labels[tried], dims, candidates, penalty)
         if len(candidates) == 1 or len(labels) > MOST_TRIED:
             kept = _evenly(labels, MOST_HELD)
-            products = Products.of(supports[kept], queries, dims)
+            products = Products.of(near[kept], asked, dims)
             held_out = _cross_fit(products, kept, labels, turn, candidates[chosen], penalty)
     weights = tuple(candidates[chosen])
     return Fitted(_fit(supports, labels, dims, weights, penalty), weights, held_out)

@@ -107,6 +107,13 @@ def test_identical_images_in_all_classes_are_a_tie(labels: Tensor) -> None:
     assert fitted.head.open_set_score(vectors, fitted.head.scores(vectors)).isfinite().all()
 
 
+def test_nearly_identical_images_are_not_lost_in_rounding() -> None:
+    labels = torch.arange(4).repeat(5)
+    vectors = F.normalize(drawn(torch.zeros(1, dtype=torch.long)) + 4e-3 * drawn(labels), dim=1)
+    scores, elsewhere = (fit(each, labels).held_out.scores for each in (vectors, vectors - vectors.mean(0)))
+    assert float((scores - elsewhere).abs().max()) < 1e-4
+
+
 def test_more_images_than_dims_and_than_folds_are_fitted_to() -> None:
     labels = torch.arange(4).repeat(400)
     fitted = fit(drawn(labels), labels)
