@@ -114,6 +114,8 @@ class NetworkConfig:
     """Add 16 channels to the last block (the paper's WIDE baseline)."""
     members: int = 1
     """Networks of this width side by side, whose features are joined; `implanting join` makes them of trained ones."""
+    last_pool: bool = True
+    """Max-pool after the last block too, as the paper does; without it there are four times as many locations."""
 
     def __post_init__(self) -> None:
         require_listed(self)

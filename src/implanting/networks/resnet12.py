@@ -1,7 +1,8 @@
 """ResNet-12 (the variant of TADAM), C128F and C64F: embedding networks phi as lists of blocks.
 
 The choices made, where papers and public code disagree (`docs/decisions/0002-network-details.md`):
-every block ends in a 2x2 max-pool that rounds down, so 84 px give 5x5 locations; ResNet-12's shortcut is a 1x1
+every block ends in a 2x2 max-pool that rounds down, so 84 px give 5x5 locations (the last one can be left out:
+10x10); ResNet-12's shortcut is a 1x1
 convolution with batch norm and no activation, and the sum is activated before pooling; C128F has no ReLU after its
 last batch norm. No convolution has a bias: batch norm follows each.
 
@@ -49,10 +50,13 @@ def convolution(
 
 
 class ResidualBlock(nn.Module):
-    """Three 3x3 convolutions with batch norm and swish beside a 1x1 shortcut, then a 2x2 max-pool."""
+    """Three 3x3 convolutions with batch norm and swish beside a 1x1 shortcut, then a max-pool over `pool` x `pool`."""
 
-    def __init__(self, channels_in: int, channels_out: int, members: int = 1, *, first: bool = False) -> None:
+    def __init__(
+        self, channels_in: int, channels_out: int, members: int = 1, *, first: bool = False, pool: int = 2
+    ) -> None:
         super().__init__()
+        self.pool = pool
         self.conv1 = convolution(channels_in, channels_out, 3, members, first=first)
         self.norm1 = nn.BatchNorm2d(channels_out)
         self.conv2 = convolution(channels_out, channels_out, 3, members)
@@ -75,7 +79,7 @@ class ResidualBlock(nn.Module):
         a1 = self.swish1(change(self.norm1(self.conv1(x))))
         a2 = self.swish2(change(self.norm2(self.conv2(a1))))
         a3 = self.swish3(change(self.norm3(self.conv3(a2))) + self.shortcut_norm(self.shortcut(x)))
-        return [a1, a2, F.max_pool2d(a3, 2)]
+        return [a1, a2, _pooled(a3, self.pool)]
 
     def tail(self) -> Tail:
         """The description of this block's layers, for implants beside it."""
@@ -85,7 +89,7 @@ class ResidualBlock(nn.Module):
                 ImplantedLayer(0, channels_in, 3, activation="swish"),
                 ImplantedLayer(1, channels, 3, below=0, activation="swish"),
                 ImplantedLayer(2, channels, 3, below=1),
-                ImplantedLayer(0, channels_in, 1, adds=2, activation="swish", pool=2),  # the shortcut
+                ImplantedLayer(0, channels_in, 1, adds=2, activation="swish", pool=self.pool),  # the shortcut
             )
         )
 
@@ -94,12 +98,13 @@ class ResidualBlock(nn.Module):
 
 
 class PlainBlock(nn.Module):
-    """A 3x3 convolution with batch norm, ReLU (except in the last block) and a 2x2 max-pool."""
+    """A 3x3 convolution with batch norm, ReLU (except in the last block) and a max-pool over `pool` x `pool`."""
 
     def __init__(
-        self, channels_in: int, channels_out: int, members: int = 1, *, relu: bool, first: bool = False
+        self, channels_in: int, channels_out: int, members: int = 1, *, relu: bool, first: bool = False, pool: int = 2
     ) -> None:
         super().__init__()
+        self.pool = pool
         self.conv1 = convolution(channels_in, channels_out, 3, members, first=first)
         self.norm1 = nn.BatchNorm2d(channels_out)
         self.relu = nn.ReLU() if relu else None
@@ -107,15 +112,19 @@ class PlainBlock(nn.Module):
     def activations(self, x: Float[Tensor, "image channel height width"], change: Change = unchanged) -> list[Tensor]:
         """The pooled activation of the block's one convolution; `change` is applied to what batch norm gives."""
         a1 = change(self.norm1(self.conv1(x)))
-        return [F.max_pool2d(self.relu(a1) if self.relu is not None else a1, 2)]
+        return [_pooled(self.relu(a1) if self.relu is not None else a1, self.pool)]
 
     def tail(self) -> Tail:
         """The description of this block's layer, for an implant beside it."""
         activation: Activation | None = "relu" if self.relu is not None else None
-        return Tail((ImplantedLayer(0, self.conv1.in_channels, 3, activation=activation, pool=2),))
+        return Tail((ImplantedLayer(0, self.conv1.in_channels, 3, activation=activation, pool=self.pool),))
 
     def forward(self, x: Float[Tensor, "image channel height width"]) -> Tensor:
         return self.activations(x)[-1]
+
+
+def _pooled(maps: Tensor, side: int) -> Tensor:
+    return maps if side == 1 else F.max_pool2d(maps, side)
 
 
 class Network(nn.Module):
@@ -165,34 +174,36 @@ class Network(nn.Module):
 
     def map_size(self, height: int, width: int) -> tuple[int, int]:
         """The locations (rows, columns) of an image of this size."""
-        shrink = 2 ** len(self.blocks)
+        shrink = math.prod(block.pool for block in cast(Sequence[ResidualBlock | PlainBlock], self.blocks))
         if min(height, width) < shrink:
             raise ImageTooSmall(
-                f"an image of {width} x {height} px has no location left after {len(self.blocks)} poolings: "
+                f"an image of {width} x {height} px has no location left after all poolings: "
                 f"at least {shrink} x {shrink} px are needed; set `image_size` to {shrink} or more"
             )
         return height // shrink, width // shrink
 
 
-def resnet12(width: int = 64, wide: bool = False, members: int = 1) -> Network:
+def resnet12(width: int = 64, wide: bool = False, members: int = 1, last_pool: bool = True) -> Network:
     """Four residual blocks of width, 2, 4 and 8 times width channels (TADAM; the paper's width is 64)."""
     pairs = _channels((1, 2, 4, 8), width, wide, members)
-    return Network([ResidualBlock(*pair, members, first=pair is pairs[0]) for pair in pairs], pairs[-1][1], members)
+    blocks = [ResidualBlock(*pair, members, first=first, pool=pool) for pair, first, pool in _placed(pairs, last_pool)]
+    return Network(blocks, pairs[-1][1], members)
 
 
-def c128f(width: int = 64, wide: bool = False, members: int = 1) -> Network:
+def c128f(width: int = 64, wide: bool = False, members: int = 1, last_pool: bool = True) -> Network:
     """Four convolutions of width, width, 2 and 2 times width channels (Gidaris & Komodakis)."""
-    return _plain(_channels((1, 1, 2, 2), width, wide, members), members, last_relu=False)
+    return _plain(_channels((1, 1, 2, 2), width, wide, members), members, last_pool, last_relu=False)
 
 
-def c64f(width: int = 64, wide: bool = False, members: int = 1) -> Network:
+def c64f(width: int = 64, wide: bool = False, members: int = 1, last_pool: bool = True) -> Network:
     """Four convolutions of width channels, each with a ReLU (Vinyals et al. 2016, Snell et al. 2017)."""
-    return _plain(_channels((1, 1, 1, 1), width, wide, members), members, last_relu=True)
+    return _plain(_channels((1, 1, 1, 1), width, wide, members), members, last_pool, last_relu=True)
 
 
-def _plain(pairs: Sequence[tuple[int, int]], members: int, *, last_relu: bool) -> Network:
+def _plain(pairs: Sequence[tuple[int, int]], members: int, last_pool: bool, *, last_relu: bool) -> Network:
     blocks = [
-        PlainBlock(*pair, members, relu=last_relu or pair is not pairs[-1], first=pair is pairs[0]) for pair in pairs
+        PlainBlock(*pair, members, relu=last_relu or pair is not pairs[-1], first=first, pool=pool)
+        for pair, first, pool in _placed(pairs, last_pool)
     ]
     return Network(blocks, pairs[-1][1], members)
 
@@ -203,9 +214,14 @@ def _channels(multiples: Sequence[int], width: int, wide: bool, members: int) ->
     return list(pairwise([3, *channels, last + WIDE_CHANNELS * wide]))
 
 
+def _placed(pairs: Sequence[tuple[int, int]], last_pool: bool) -> list[tuple[tuple[int, int], bool, int]]:
+    """The channels of each block, whether it is the first, and the side of its max-pool."""
+    return [(pair, pair is pairs[0], 2 if last_pool or pair is not pairs[-1] else 1) for pair in pairs]
+
+
 NETWORKS = {"resnet12": resnet12, "c128f": c128f, "c64f": c64f}
 
 
 def build_network(config: NetworkConfig) -> Network:
     """The network that a configuration describes, freshly initialised from torch's generator."""
-    return NETWORKS[config.network](config.width, config.wide, config.members)
+    return NETWORKS[config.network](config.width, config.wide, config.members, config.last_pool)

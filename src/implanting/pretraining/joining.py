@@ -69,7 +69,7 @@ def _check_alike(descriptions: Sequence[BaseDescription]) -> None:
     if len(descriptions) < 2:
         raise ConfigError("one network alone cannot be joined: give two or more")
     compared: dict[str, Callable[[BaseDescription], object]] = {
-        "architecture": lambda one: (one.config.architecture.network, one.config.architecture.width),
+        "architecture": lambda one: dataclasses.replace(one.config.architecture, members=1, wide=False),
         "size of images": lambda one: one.image_size,
         "set of training images": lambda one: one.data_fingerprint,
         "set of held-out images": lambda one: one.held_out,

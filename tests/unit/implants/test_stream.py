@@ -46,6 +46,7 @@ STRIDED = inverted_blocks((112, 5, 2, False), (192, 5, 1, True), (192, 5, 1, Tru
 TAILS = {
     "resnet12": RESIDUAL,
     "no shortcut": without_shortcut(RESIDUAL),
+    "no last pool": resnet12(2, last_pool=False).tail,
     "c128f": c128f(4).tail,
     "lite0's head": EfficientNetLite().tail,
     "inverted block": LAST_BLOCK,

@@ -115,6 +115,18 @@ def test_activations_of_the_last_block():
     assert torch.equal(a3, network.blocks[3](z))
 
 
+@pytest.mark.usefixtures("in_float64")
+@torch.no_grad()
+@pytest.mark.parametrize("build", [resnet12, c128f, c64f])
+def test_without_the_last_pool_the_network_ends_one_max_pool_earlier(build):
+    pooled, network = build(2).eval(), build(2, last_pool=False).eval()
+    unsettle(pooled)
+    network.load_state_dict(pooled.state_dict())
+    x = images(37, 50)
+    assert network(x).shape[2:] == network.map_size(37, 50) == (4, 6)
+    assert torch.equal(naive_pool(network(x)), pooled(x))
+
+
 @pytest.mark.parametrize("build", [resnet12, c128f])
 def test_odd_sizes_are_pooled_rounding_down(build):
     network = build(2).eval()

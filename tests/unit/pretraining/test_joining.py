@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from implanting.base import BaseNetwork, load_base, save_base
+from implanting.config import NetworkConfig
 from implanting.dense_classification import locations
 from implanting.errors import ConfigError
 from implanting.evaluation import evaluate
@@ -97,6 +98,7 @@ def test_a_joined_network_is_tested_calibrated_saved_and_adapted(tmp_path):
     ("other", "reason"),
     [
         (toy_base(architecture=dataclasses.replace(tiny_config().architecture, width=3)), "another architecture"),
+        (toy_base(architecture=NetworkConfig(width=2, last_pool=False)), "another architecture"),
         (toy_base(size=48), "another size of images"),
         (toy_base(architecture=dataclasses.replace(tiny_config().architecture, wide=True)), "`wide`"),
         (toy_base(pooling="flatten"), "cannot be joined"),
