@@ -31,8 +31,7 @@ from implanting.networks import (
     Network,
     Tail,
     device_of,
-    folded,
-    packed,
+    quickened,
     reading_dims,
 )
 from implanting.runtime import Progress, prefixed, silent
@@ -300,7 +299,7 @@ class BaseNetwork:
         """A copy with faster convolutions and folded batch norm, which does the computing; made when first needed."""
         if self._quick is None or self._quick[0] is not self.network:
             module, size = cast(nn.Module, self.network), self.preprocessing.image_size
-            self._quick = self.network, cast(Embedding, packed(folded(module, size), size))
+            self._quick = self.network, cast(Embedding, quickened(module, size))
         return self._quick[1]
 
     def to(self, device: str | torch.device) -> "BaseNetwork":

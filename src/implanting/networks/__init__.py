@@ -13,7 +13,7 @@ from implanting.networks.efficientnet import (
     build_lite,
     published_lite,
 )
-from implanting.networks.frozen import device_of, folded, packed
+from implanting.networks.frozen import device_of, folded, quickened
 from implanting.networks.own_module import ImplantedModule, ModuleNetwork
 from implanting.networks.phi import Embedding
 from implanting.networks.readings import reading_dims, reading_maps, readings
@@ -41,8 +41,8 @@ __all__ = [
     "build_network",
     "device_of",
     "folded",
-    "packed",
     "published_lite",
+    "quickened",
     "reading_dims",
     "reading_maps",
     "readings",
