@@ -12,14 +12,14 @@ from implanting.config import AugmentConfig, DataConfig, EpisodeConfig, NetworkC
 
 @dataclass(frozen=True)
 class Recipe:
-    """A configuration of stage 1 and what is known of it."""
+    """A configuration of stage 1, with its command, its cost and the result to expect."""
 
     config: PretrainConfig
     about: str
 
 
 def with_method(config: PretrainConfig, method: TrainingMethod, start: str | None = None) -> PretrainConfig:
-    """A recipe changed to what another method is usually trained with; its length stays."""
+    """A recipe with the settings that another method is usually trained with; the length of training is kept."""
     changes: dict[TrainingMethod, dict[str, Any]] = {
         "cosine": {},
         "pn": {"pooling": "gap", "optimizer": "adam", "learning_rate": 1e-3},

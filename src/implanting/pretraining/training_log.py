@@ -33,7 +33,7 @@ def _line(event: Event) -> str:
 
 
 def read_log(path: Path) -> list[Event]:
-    """The events of a log; a last line that a kill cut short is passed over."""
+    """The events of a log; a last line that was cut off when the process was killed is skipped."""
     with open_file(path) as file:
         lines = file.read().split(b"\n")
     events = []
