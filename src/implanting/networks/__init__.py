@@ -7,7 +7,6 @@ to `base`.
 from implanting.networks.efficientnet import (
     LITE0,
     LITE2,
-    TEMPERATURE,
     EfficientNetLite,
     LiteVariant,
     build_lite,
@@ -25,7 +24,6 @@ __all__ = [
     "LITE0",
     "LITE2",
     "NETWORKS",
-    "TEMPERATURE",
     "Activation",
     "EfficientNetLite",
     "Embedding",
