@@ -19,6 +19,7 @@ from implanting.serve.models import (
     Learning,
     Move,
     Named,
+    NewClass,
     Photo,
     Problem,
     ProjectRow,
@@ -64,7 +65,7 @@ def routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
     @router.get("/projects", tags=["projects"])
     def list_projects() -> list[ProjectRow]:
         """List all projects, the most recently changed first; removed ones are listed until they are deleted."""
-        return [ProjectRow(**{**row, "removed": bool(row["removed"])}) for row in store.projects()]
+        return [_project_row(row) for row in store.projects()]
 
     @router.post("/projects", status_code=201, tags=["projects"])
     def make_project(named: Named) -> Done:
@@ -130,9 +131,9 @@ def routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
         return Done(revision=0)
 
     @router.post("/projects/{project}/classes", status_code=201, tags=["classes"])
-    def make_class(project: Id, named: Named) -> Done:
+    def make_class(project: Id, named: NewClass) -> Done:
         """Create a class without photos."""
-        made = store.add_class(project, named.name)
+        made = store.add_class(project, named.name, named.group)
         return done(project, f"new class {named.name}", made)
 
     @router.patch("/projects/{project}/classes/{number}", tags=["classes"])
@@ -235,6 +236,11 @@ def shown_name(name: str | None) -> str:
     """The name of a photo for people: the last part of the client's path, without control characters."""
     last = (name or "").replace("\\", "/").rsplit("/", 1)[-1]
     return "".join(letter for letter in last if seemly(letter))[-LONGEST_NAME:].strip() or "photo"
+
+
+def _project_row(row: dict[str, Any]) -> ProjectRow:
+    cover = [int(photo) for photo in (row["cover"] or "").split(",") if photo]
+    return ProjectRow(**{**row, "removed": bool(row["removed"]), "cover": cover})
 
 
 def _photo(row: dict[str, Any]) -> Photo:

@@ -56,6 +56,12 @@ COLOURS = (
 )
 """From low scores to high: Google's turbo, at even steps. matplotlib has it too, but takes a second to load."""
 
+CLEAR = 2.0
+"""Power of the score that gives the opacity: the larger, the clearer the photo is where the score is middling."""
+
+UNSEEN = (0, 0, 0, 150)
+"""Colour over the borders of a photo, which the network does not see."""
+
 FORMULAS = "=+-@\t\r"
 """Characters that begin a formula in a spreadsheet."""
 
@@ -88,11 +94,13 @@ def asking_routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
 
     @router.get("/projects/{project}/photos/{photo}/answer")
     def answer(project: Id, photo: Id) -> Answer:
-        """Ask about a photo of the project. If it is an example, the classifier has learned from it."""
+        """Ask about a photo of the project. The classifier has learned from an example, so for an example `left_out` is
+        the honest answer."""
         row = store.photo(project, photo)
         fitted = learner.fitted(project, wait=2.0)
         reading = learner.reading(project, photo)
-        return answers_for(fitted, [row["name"]], [reading], MOST, leave_out=photo)[0]
+        [answer] = answers_for(fitted, [row["name"]], [reading], MOST, leave_out=photo)
+        return answer.model_copy(update={"left_out": left_out(fitted, photo)})
 
     @router.get("/projects/{project}/answers")
     def unlabelled(project: Id) -> Unlabelled:
@@ -178,6 +186,16 @@ def answers_for(
     return answers
 
 
+def left_out(fitted: Fitted, photo: int) -> Probability | None:
+    """The answer for an example by a classifier that was fitted without it."""
+    found = fitted.left_out(photo)
+    if found is None:
+        return None
+    best = int(found.argmax())
+    name = fitted.classifier.classes_.tolist()[best]
+    return Probability(class_id=fitted.classes[best], name=name, probability=float(found[best]))
+
+
 def unlabelled_readings(store: Store, learner: Learner, project: int) -> dict[int, Reading]:
     """Readings of the unlabelled photos that were read."""
     return learner.readings(project, [photo for photo, label in store.examples(project) if label is None])
@@ -227,7 +245,10 @@ def _cell(text: str) -> str:
 
 
 def heat_picture(explanation: Explanation, scale: Scale) -> bytes:
-    """The map of one class as a transparent picture of the photo's shape: the higher the score, the more colour."""
+    """The map of one class as a transparent picture of the photo's shape: the higher the score, the more colour.
+
+    The borders that the network does not see are darkened.
+    """
     height, width = explanation.image.shape[:2]
     factor = HEAT / max(height, width)
     box = (explanation.box or centre_square(height, width)).scaled(factor)
@@ -235,8 +256,8 @@ def heat_picture(explanation: Explanation, scale: Scale) -> bytes:
     scores = (explanation.map[0] - scale.low) / (scale.high - scale.low)
     smooth = Image.fromarray(scores.astype(np.float32)).resize(box.size, Image.Resampling.BICUBIC)
     values = np.asarray(smooth).clip(0, 1)
-    coloured = np.stack([np.interp(values, places, channel) for channel in colours.T] + [255 * values**1.5], axis=2)
-    page = Image.new("RGBA", (max(1, round(factor * width)), max(1, round(factor * height))))
+    coloured = np.stack([np.interp(values, places, channel) for channel in colours.T] + [255 * values**CLEAR], axis=2)
+    page = Image.new("RGBA", (max(1, round(factor * width)), max(1, round(factor * height))), UNSEEN)
     page.paste(Image.fromarray(np.rint(coloured).astype(np.uint8)), (box.left, box.top))
     file = io.BytesIO()
     page.save(file, "PNG")

@@ -6,6 +6,7 @@ kept by the store, so a project that is opened again is learned at once.
 """
 
 import logging
+import math
 import sqlite3
 import threading
 import time
@@ -138,14 +139,18 @@ class Learner:
         return memory.seen < revision or bool(memory.unread) or memory.trains is not None
 
     def fitted(self, project: int, *, wait: float = 10.0, trained: bool = False) -> Fitted:
-        """The latest fit; waits up to `wait` seconds for one of the latest revision, if `trained` with its implants."""
+        """The latest fit; waits up to `wait` seconds for one of the latest revision.
+
+        If `trained`, it waits for implants and for photos that are being read; else many such photos are not awaited.
+        """
         memory = self._memory(project)
         revision = self._store.project(project)["revision"]
         deadline = time.monotonic() + wait
+        soon = math.inf if trained else TOGETHER
         with self._turn:
             while (memory.seen < revision or memory.unread or (trained and memory.trains)) and not self._stopped:
-                if memory.fitted is not None and memory.took > wait:
-                    break  # a fit of very many photos is not worth waiting for
+                if memory.fitted is not None and (memory.took > wait or len(memory.unread) > soon):
+                    break  # a fit of very many photos is not worth waiting for, nor is a folder that is being read
                 if not self._turn.wait(deadline - time.monotonic()):
                     break
         if memory.fitted is None:

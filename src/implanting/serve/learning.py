@@ -158,6 +158,15 @@ class Fitted:
         cosines = self.directions @ unit(reading.vector[None])[0]
         return [(self.photos[row], float(cosines[row])) for row in np.argsort(-cosines)[:count]]
 
+    def left_out(self, photo: int) -> Float32[np.ndarray, " way"] | None:
+        """The cross-fitted probabilities of an example; None for other photos, and where its class has no other."""
+        row = self._rows.get(photo)
+        return None if row is None or np.isnan(self.held_out[row]).any() else self.held_out[row]
+
+    @cached_property
+    def _rows(self) -> dict[int, int]:
+        return {photo: row for row, photo in enumerate(self.photos)}
+
     def explain(self, picture: Path) -> Explanation:
         """Heat maps of a photo, one per class."""
         return self.classifier.explain(picture, top=len(self.classes), finer=2)

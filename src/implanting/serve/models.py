@@ -25,6 +25,12 @@ class Named(BaseModel):
     name: Name
 
 
+class NewClass(Named):
+    """The name of a class that is to be made."""
+
+    group: str | None = Field(None, max_length=64, description="Classes and photos of one group are undone together.")
+
+
 class ProjectRow(BaseModel):
     """A project in the list."""
 
@@ -32,6 +38,7 @@ class ProjectRow(BaseModel):
     name: str
     classes: int
     photos: int
+    cover: list[int] = Field(description="Up to four photos to show, of different classes.")
     changed: float = Field(description="Seconds since 1970.")
     removed: bool
 
@@ -144,6 +151,9 @@ class Answer(BaseModel):
         description="All classes, the likeliest first; the probabilities add up to 1."
     )
     nearest: list[Example]
+    left_out: Probability | None = Field(
+        None, description="For an example: the answer of a classifier that was fitted without it."
+    )
 
 
 class Answers(BaseModel):

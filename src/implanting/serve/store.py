@@ -41,11 +41,15 @@ class Store:
     # Reading
 
     def projects(self) -> list[Row]:
-        """All projects with their numbers of classes and photos, the latest changed first; removed ones too."""
+        """All projects with their numbers of classes and photos and up to four photos, the latest changed first."""
         return self._database.rows(
             """SELECT projects.*,
             (SELECT count(*) FROM classes WHERE project = projects.id AND NOT classes.removed) AS classes,
-            (SELECT count(*) FROM photos WHERE project = projects.id AND NOT photos.removed) AS photos
+            (SELECT count(*) FROM photos WHERE project = projects.id AND NOT photos.removed) AS photos,
+            (SELECT group_concat(id) FROM (
+                SELECT min(id) AS id FROM photos WHERE project = projects.id AND NOT photos.removed
+                GROUP BY class ORDER BY class NULLS LAST LIMIT 4
+            )) AS cover
             FROM projects ORDER BY changed DESC, id DESC"""
         )
 
@@ -139,9 +143,9 @@ class Store:
         for photo in photos:
             self.files.remove(photo["file"])
 
-    def add_class(self, project: int, name: str) -> int:
-        """Create a class without photos."""
-        with self._change(project) as change:
+    def add_class(self, project: int, name: str, group: str | None = None) -> int:
+        """Create a class without photos; it is undone together with the other changes of its `group`."""
+        with self._change(project, group) as change:
             name = self._new_class_name(project, name)
             insert = "INSERT INTO classes (project, name, revision) VALUES (?, ?, ?)"
             number = self._database.insert(insert, project, name, change.revision)

@@ -62,7 +62,7 @@ function frame() {
 
 function status() {
   const { busy, unread, read, revision } = project.learning, pill = $("#learning");
-  const text = unread > 1 ? `Reading ${counted(unread, "photo")}` : busy ? "Learning" : revision ? "Learned" : "Needs two classes";
+  const text = unread > 1 ? `Reading ${counted(unread, "photo")}` : busy ? "Learning" : revision ? "Learned" : "Needs photos of two classes";
   if (pill.textContent !== text) pill.textContent = text;
   pill.classList.toggle("busy", busy);
   if (unread > 20) {
@@ -77,8 +77,8 @@ function status() {
 
 function help() {
   const keys = [["Arrow keys", "go from photo to photo; with Shift, choose them"], ["Space", "choose a photo"], ["1 to 9", "move the chosen photos to that class"],
-    ["0", "take the label away"], ["Delete", "remove the chosen photos"], ["Enter", "open a photo: its answer and its heat map"],
-    ["Ctrl+Z, Ctrl+Shift+Z", "undo and redo, as far back as you like"], ["Ctrl+V", "paste a photo: into the class with the focus, or to ask about it"], ["?", "this list"]];
+    ["0", "take the label away"], ["Delete", "remove the chosen photos"], ["Enter", "open a photo (or double-click it): its answer and its heat map"],
+    ["Ctrl+Z", "undo, as far back as you like"], ["Ctrl+Shift+Z", "redo"], ["Ctrl+V", "paste a photo: into the class with the focus, or to ask about it"], ["?", "this list"]];
   dialog("Keys", h("table", {}, keys.map(([key, does]) => h("tr", {}, h("td", {}, h("kbd", {}, key)), h("td", {}, does)))),
     h("p", { class: "soft small" }, "Everything is saved at once, on this computer only."));
 }

@@ -15,11 +15,16 @@ let sorting = "new";
 export function ask(main, project) {
   let answers = new Map(), next = [];
   const panel = photoPanel(project, { labelled: () => grid.element.focus() });
+  const open = (photo) => {
+    panel.show(photo);
+    if (panel.element.getBoundingClientRect().top < 0) panel.element.scrollIntoView();  // above the list, where the page is narrow
+  };
   panel.element.hidden = true;
   const grid = new Grid(project, { label: "Photos to ask about", tile: 128, caption: (photo) => captionOf(project, answers.get(photo)),
-    activate: (photo) => panel.show(photo), open: (photo) => panel.show(photo),
+    activate: (photo) => panel.show(photo), open,
     keys: (event, photos) => labelKeys(project, event, photos) });
   grid.fill = "min(62vh, 720px)";
+  grid.element.classList.add("marked");
   const sort = h("select", { class: "field", "aria-label": "Order", onchange: () => { sorting = sort.value; show(); grid.go(0); grid.element.focus(); } },
     Object.entries(SORTS).map(([value, text]) => h("option", { value }, text)));
   sort.value = sorting;
@@ -29,7 +34,7 @@ export function ask(main, project) {
     if (added.length) { if (added.length > 1 || sorting === "new") show(); select(added.at(-1)); }
   };
   const drop = h("div", { class: "drop" },
-    h("p", {}, "Drop a photo or a whole folder to ask about it. Paste works too."),
+    h("p", {}, "Drop or paste photos or folders."),
     h("div", { class: "row" },
       h("button", { class: "button main", onclick: async () => take(await pick()) }, "Choose photos"),
       h("button", { class: "button", onclick: async () => take(await pick({ folder: true })) }, "Choose a folder"),
@@ -51,6 +56,8 @@ export function ask(main, project) {
     grid.show(sorted(project, photos, answers, next));
     count.textContent = photos.length ? `${counted(photos.length, "photo")} without a label` : "No photos to ask about yet.";
     bar.hidden = hint.hidden = !photos.length;
+    drop.classList.toggle("slim", photos.length > 0);
+    drop.classList.toggle("wide", !photos.length);
     if (grid.current !== shown || panel.photo === null || !project.photos.has(panel.photo)) panel.show(grid.current);
   };
   const learned = async () => {
@@ -102,7 +109,7 @@ function sorted(project, photos, answers, next) {
   }
   if (sorting === "unsure") return by((photo) => -of(photo, "uncertainty", -1));
   if (sorting === "sure") return by((photo) => of(photo, "uncertainty", 2));
-  if (sorting === "answer") return by((photo) => `${project.classNamed(of(photo, "class_id", 0))} ${2 - of(photo, "probability", 0)}`);
+  if (sorting === "answer") return by((photo) => `${captionOf(project, answers.get(photo))?.text ?? ""}\n${2 - of(photo, "probability", 0)}`);
   if (sorting === "none") return by((photo) => (of(photo, "none_of_these", false) ? 0 : 1));
   if (sorting === "new") return by((photo) => -photo);
   return by((photo) => name(photo).toLowerCase());

@@ -19,10 +19,11 @@ export function check(main, project) {
       return;
     }
     if (turn !== asked) return;
-    const scroll = window.scrollY;
+    const scroll = window.scrollY, focused = placeOf(document.activeElement);
     grid?.close();
     body.replaceChildren(...sections(figures));
     window.scrollTo(0, scroll);
+    focused?.();
   };
   const sections = (figures) => {
     const cell = h("div", { class: "stack tight" });
@@ -35,12 +36,12 @@ export function check(main, project) {
       grid.show(one.photos);
     };
     return [
-      h("div", { class: "columns" }, summary(project, figures), advice(figures)),
-      h("div", { class: "columns" }, perClass(project, figures),
-        h("section", { class: "card stack" }, h("h2", {}, "What is taken for what"),
-          h("p", { class: "soft small" }, "Rows are the true classes, columns the answers. Press a cell to see its photos."),
-          matrix(project, figures, showCell, open), cell)),
-      h("div", { class: "columns" }, mislabelled(project, figures), duplicates(project, figures)),
+      h("div", { class: "columns" },
+        h("div", { class: "column" }, summary(project, figures), perClass(project, figures), duplicates(project, figures)),
+        h("div", { class: "column" }, advice(figures), mislabelled(project, figures),
+          h("section", { class: "card stack" }, h("h2", {}, "What is taken for what"),
+            h("p", { class: "soft small" }, "Rows are the true classes, columns the answers. Press a cell to see its photos."),
+            matrix(project, figures, showCell, open), cell))),
     ];
   };
   look();
@@ -48,11 +49,22 @@ export function check(main, project) {
   return { close() { project.removeEventListener("learned", look); grid?.close(); } };
 }
 
+// A function that gives the focus back to the button at the same place of its list, once the list has been drawn again.
+function placeOf(element) {
+  const list = element?.closest("#mislabelled, #duplicates");
+  if (!list) return null;
+  const kind = element.className, place = [...list.querySelectorAll("button")].filter((one) => one.className === kind).indexOf(element);
+  return () => {
+    const left = [...document.querySelectorAll(`#${list.id} button`)].filter((one) => one.className === kind);
+    (left[Math.min(place, left.length - 1)] ?? document.querySelector("#main")).focus({ preventScroll: true });
+  };
+}
+
 const whole = (share) => Math.round(100 * share);
 
 function summary(project, figures) {
   const share = figures.accuracy;
-  return h("section", { class: "card stack tight" }, h("h2", {}, "How often it is right"),
+  return h("section", { class: "card stack tight", id: "summary" }, h("h2", {}, "How often it is right"),
     share.total
       ? [h("p", { class: "figure" }, `${whole(share.right / share.total)} %`),
         h("p", {}, `between ${whole(share.low)} and ${whole(share.high)} % with 95 % confidence, from ${counted(share.total, "photo")}`),
@@ -61,7 +73,7 @@ function summary(project, figures) {
 }
 
 function advice(figures) {
-  return h("section", { class: "card stack tight" }, h("h2", {}, "What would help"),
+  return h("section", { class: "card stack tight", id: "advice" }, h("h2", {}, "What would help"),
     h("ul", { class: "advice" }, figures.advice.length ? figures.advice.map((one) => h("li", {}, one.text))
       : h("li", { class: "good" }, "Nothing stands out. Ask about photos that it has not seen.")));
 }
@@ -110,20 +122,33 @@ function photoButton(project, photo) {
 function mislabelled(project, figures) {
   const items = figures.mislabelled.map((one) => h("div", { class: "item" },
     h("div", { class: "photos" }, photoButton(project, one.photo)),
-    h("p", { class: "small" }, `${project.photos.get(one.photo)?.name ?? "A photo"} is labelled `, h("strong", {}, project.classNamed(one.class_id)),
-      " and looks like ", h("strong", {}, project.classNamed(one.looks_like)), ` (${percent(one.probability)}).`),
-    h("div", { class: "row" },
-      h("button", { class: "button tiny main", onclick: () => project.move([one.photo], one.looks_like) }, `Move to ${project.classNamed(one.looks_like)}`),
-      h("button", { class: "button tiny", onclick: () => project.remove([one.photo]) }, "Remove"))));
+    h("div", { class: "stack tight" },
+      h("p", { class: "small" }, `${project.photos.get(one.photo)?.name ?? "A photo"} is labelled `, h("strong", {}, project.classNamed(one.class_id)),
+        " and looks like ", h("strong", {}, project.classNamed(one.looks_like)), ` (${percent(one.probability)}).`),
+      h("div", { class: "row" },
+        h("button", { class: "button tiny main", onclick: () => project.move([one.photo], one.looks_like) }, `Move to ${project.classNamed(one.looks_like)}`),
+        h("button", { class: "button tiny", onclick: () => project.remove([one.photo]) }, "Remove")))));
   return h("section", { class: "card stack", id: "mislabelled" }, h("h2", {}, "Probably mislabelled"),
     items.length ? h("div", { class: "items" }, items) : h("p", { class: "soft small" }, "No photo looks like another class than its own."));
+}
+
+const classOf = (project, photo) => project.photos.get(photo)?.class_id ?? null;
+
+// The buttons that remove all photos of a group but one: the first, or the first of a class.
+function keepers(project, group) {
+  const keep = (kept, text) => h("button", { class: "button tiny", onclick: () => project.remove(group.photos.filter((photo) => photo !== kept)) }, text);
+  if (!group.across) return keep(group.photos[0], "Keep only the first");
+  const classes = [...new Set(group.photos.map((photo) => classOf(project, photo)))];
+  return classes.map((klass) => keep(group.photos.find((photo) => classOf(project, photo) === klass), `Keep it in ${project.classNamed(klass)} only`));
 }
 
 function duplicates(project, figures) {
   const items = figures.duplicates.map((group) => h("div", { class: "item" },
     h("div", { class: "photos" }, group.photos.slice(0, 5).map((photo) => photoButton(project, photo))),
-    h("p", { class: "small" }, group.across ? "Nearly the same photo is in two classes, which no classifier can learn." : `${counted(group.photos.length, "photo")} nearly the same.`),
-    h("button", { class: "button tiny", onclick: () => project.remove(group.photos.slice(1)) }, "Keep only the first")));
+    h("div", { class: "stack tight" },
+      h("p", { class: "small" }, group.across ? "Nearly the same photo is in more than one class, which no classifier can learn."
+        : `${counted(group.photos.length, "photo")} of ${project.classNamed(classOf(project, group.photos[0]))} are nearly the same.`),
+      h("div", { class: "row" }, keepers(project, group)))));
   return h("section", { class: "card stack", id: "duplicates" }, h("h2", {}, "Nearly the same"),
     items.length ? h("div", { class: "items" }, items) : h("p", { class: "soft small" }, "No two photos are nearly the same."));
 }

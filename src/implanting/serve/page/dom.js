@@ -25,15 +25,20 @@ export function percent(probability) {
 
 export const counted = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
 
-export function note(text, { bad = false, action = null, seconds = bad ? 12 : 5 } = {}) {
-  const line = h("div", { class: bad ? "note bad" : "note", role: bad ? "alert" : null }, h("span", {}, text));
+// A message. The action of a note that is marked `passing` holds only until the next change: see `dropPassing`.
+export function note(text, { bad = false, action = null, passing = false, seconds = bad ? 12 : 5 } = {}) {
+  const line = h("div", { class: bad ? "note bad" : "note", role: bad ? "alert" : null, data: passing ? { passing: "1" } : {} }, h("span", {}, text));
   const close = () => line.remove();
+  if (passing) dropPassing();
   if (action) line.append(h("button", { class: "link", onclick: () => { close(); action.run(); } }, action.name));
   else line.append(h("button", { class: "link", "aria-label": "Close this message", onclick: close }, "✕"));
   $("#notes").append(line);
   while ($("#notes").children.length > 4) $("#notes").firstChild.remove();
   setTimeout(close, 1000 * seconds);
 }
+
+// "Undo" takes the latest change back, so it may not remain on a note about an earlier one.
+export const dropPassing = () => { for (const line of document.querySelectorAll("#notes [data-passing]")) line.remove(); };
 
 export function dialog(title, ...content) {
   const box = h("dialog", { "aria-label": title },

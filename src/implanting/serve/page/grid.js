@@ -1,10 +1,10 @@
-// Thousands of photos in a list: only those in view are elements. Keys move the active one, which assistive technology
-// is told by aria-activedescendant, as the elements come and go.
+// A list of thousands of photos, of which only those in view are elements. Keys move the active photo. As its element comes
+// and goes, the list keeps the focus and names the active photo to screen readers by aria-activedescendant.
 
 import { thumbnail } from "./api.js";
 import { h, typing } from "./dom.js";
 
-const GAP = 8, BEYOND = 2;  // pixels between tiles; rows that are drawn outside the view
+const GAP = 8, BEYOND = 2;  // pixels between tiles; rows that are drawn above and below the view
 let grids = 0;
 
 export class Grid {
@@ -43,9 +43,9 @@ export class Grid {
     this.side = width ? (width - GAP * (this.across - 1)) / this.across : this.size;
     const lines = Math.ceil(this.photos.length / this.across), step = this.side + GAP;
     this.space.style.height = `${Math.max(0, lines * step - GAP)}px`;
-    const shown = this.rows === null ? lines : Math.min(lines, this.rows);
-    const height = this.photos.length ? shown * step - GAP + (lines > shown ? this.side * 0.4 : 0) : 0;
-    this.element.style.height = `${height}px`;
+    const cut = this.rows !== null && lines > this.rows;  // then a part of the last row shows that there are more
+    const height = (cut ? this.rows : lines) * step - GAP - (cut ? this.side * 0.35 : 0);
+    this.element.style.height = `${Math.max(0, height)}px`;
     this.element.style.maxHeight = this.fill ?? "";
     this.element.hidden = !this.photos.length;
     this.note.hidden = Boolean(this.photos.length);
@@ -60,7 +60,7 @@ export class Grid {
     for (let place = first; place < last; place++) wanted.set(this.photos[place], place);
     for (const [photo, tile] of this.drawn) if (!wanted.has(photo)) { tile.remove(); this.drawn.delete(photo); }
     for (const [photo, place] of wanted) this.place(photo, place, step);
-    const ordered = [...wanted.keys()].map((photo) => this.drawn.get(photo));  // for whoever reads and does not see
+    const ordered = [...wanted.keys()].map((photo) => this.drawn.get(photo));  // in the order in which screen readers read them
     if (ordered.some((tile, place) => this.space.children[place] !== tile)) this.space.replaceChildren(...ordered);
     this.element.setAttribute("aria-activedescendant", this.current === null ? "" : this.prefix + this.current);
   }
@@ -107,6 +107,7 @@ export class Grid {
     else this.chosen.clear();
     this.element.focus({ preventScroll: true });
     this.go(place);
+    if (event.pointerType === "touch") this.open(photo);  // a finger has neither keys nor a double-click
   }
 
   toggle(photo) { if (!this.chosen.delete(photo)) this.chosen.add(photo); }
@@ -136,7 +137,8 @@ export class Grid {
   close() { this.watcher.disconnect(); }
 }
 
-// The keys that label: 1 to 9 are the first classes, 0 takes the label away, Delete removes.
+// Labels photos by key: 1 to 9 are the first nine classes, 0 takes the label away, Delete removes the photos. Returns whether
+// the key was one of these.
 export function labelKeys(project, event, photos) {
   if (event.ctrlKey || event.metaKey || event.altKey) return false;
   if (/^[1-9]$/.test(event.key)) {
@@ -149,7 +151,7 @@ export function labelKeys(project, event, photos) {
   return false;
 }
 
-// Something that photos can be dropped on: files from outside, or photos of the page.
+// Makes an element take what is dropped on it: files from outside, or photos of this page.
 export function droppable(element, { files, photos }) {
   let depth = 0;
   const over = (on) => element.classList.toggle("over", on);

@@ -1,7 +1,7 @@
 // The open project as the page knows it: loaded once, then kept up to date by what changed since a revision.
 
 import { get, post, call } from "./api.js";
-import { note } from "./dom.js";
+import { dropPassing, note } from "./dom.js";
 
 const QUICK = 350, SLOW = 4000;  // milliseconds between looks: while something is being learned, and otherwise
 
@@ -57,10 +57,11 @@ export class Project extends EventTarget {
 
   // A change, then what it changed; a problem is shown and leaves everything as it was.
   async change(method, rest, body, said = null) {
+    dropPassing();
     try {
       const done = await call(method, this.path(rest), body);
       await this.refresh();
-      if (said) note(said, { action: { name: "Undo", run: () => this.takeBack() } });
+      if (said) note(said, { passing: true, action: { name: "Undo", run: () => this.takeBack() } });
       return done;
     } catch (error) {
       note(error.message, { bad: true });
@@ -81,10 +82,10 @@ export class Project extends EventTarget {
   takeBack() { return this.change("POST", "/undo"); }
   makeAgain() { return this.change("POST", "/redo"); }
 
-  async addClass(name) {
+  async addClass(name, group) {
     const same = this.classes.find((one) => one.name === name.trim());
     if (same) return same.id;
-    const done = await post(this.path("/classes"), { name });
+    const done = await post(this.path("/classes"), { name, group });
     return done.id;
   }
 }

@@ -1,6 +1,6 @@
 // The list of projects: make one, try the sample, open, remove, restore.
 
-import { call, get, post } from "./api.js";
+import { call, get, post, thumbnail } from "./api.js";
 import { counted, h, note } from "./dom.js";
 
 const STEPS = [
@@ -23,18 +23,18 @@ export async function showProjects(main, open) {
     event.preventDefault();
     try { open((await post("/projects", { name: name.value.trim() || "My photos" })).id); } catch (error) { note(error.message, { bad: true }); }
   };
-  const sample = h("button", { class: "button main", onclick: async () => {
+  const kept = rows.filter((row) => !row.removed), removed = rows.filter((row) => row.removed);
+  const sample = h("button", { class: kept.length ? "button" : "button main", onclick: async () => {
     sample.disabled = true;
     sample.textContent = "Preparing the sample …";
     try { open((await post("/projects/sample")).id, "ask"); } catch (error) { note(error.message, { bad: true }); again(); }
   } }, "Try it with sample photos");
-  const kept = rows.filter((row) => !row.removed), removed = rows.filter((row) => row.removed);
   main.replaceChildren(...[
     h("section", { class: "hero" },
       h("h1", {}, "Show it a few photos. It learns the rest."),
       h("p", {}, "Make a class for each thing to tell apart, drop some photos of it, and ask about others. Everything happens on this computer: no photo leaves it."),
-      h("div", { class: "row" }, sample),
-      h("form", { class: "new-class", onsubmit: make }, name, h("button", { class: "button" }, "New project"))),
+      h("div", { class: "row" }, sample,
+        h("form", { class: "new-class", onsubmit: make }, name, h("button", { class: kept.length ? "button main" : "button" }, "New project")))),
     kept.length ? null : h("section", { class: "cards steps", "aria-label": "How it goes" }, STEPS.map(([title, text], place) =>
       h("article", { class: "card stack tight" }, h("span", { class: "number" }, String(place + 1)), h("h2", {}, title), h("p", { class: "soft" }, text)))),
     h("section", { class: "stack" },
@@ -46,10 +46,12 @@ export async function showProjects(main, open) {
 }
 
 function projectCard(row, open, act) {
-  return h("article", { class: "card stack tight" },
-    h("button", { class: "button project", onclick: () => open(row.id) },
-      h("h3", {}, row.name), h("span", { class: "soft small" }, `${counted(row.classes, "class").replace("classs", "classes")}, ${counted(row.photos, "photo")}`)),
-    h("div", { class: "row spread small soft" }, h("span", {}, new Date(1000 * row.changed).toLocaleString()),
+  const changed = new Date(1000 * row.changed).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+  return h("article", { class: "card project-card" },
+    h("div", { class: "cover" }, row.cover.map((photo) => h("img", { src: thumbnail(row.id, photo), alt: "" }))),
+    h("button", { class: "project", onclick: () => open(row.id) },
+      h("h3", {}, row.name), h("span", { class: "soft small" }, `${row.classes === 1 ? "1 class" : `${row.classes} classes`}, ${counted(row.photos, "photo")}`)),
+    h("div", { class: "row spread small soft" }, h("span", {}, changed),
       h("button", { class: "button tiny", "aria-label": `Remove project ${row.name}`, onclick: () => act("DELETE", `/projects/${row.id}`) }, "Remove")));
 }
 

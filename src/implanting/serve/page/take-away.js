@@ -4,7 +4,7 @@ import { post } from "./api.js";
 import { h, note } from "./dom.js";
 
 const KINDS = [
-  ["classifier", "Classifier file", "One safe file for the command line and for Python: implanting predict classifier.safetensors photo.jpg"],
+  ["classifier", "Classifier file", ["One safe file for Python and for the command line: ", h("code", {}, "implanting predict classifier.safetensors photo.jpg")]],
   ["onnx", "ONNX file", "Runs without PyTorch, in many programming languages, and answers as this page does; that is checked on your own photos first."],
   ["html", "Stand-alone page", "One file to open in any browser or to pass on: drop photos on it, and it answers as this page does, offline and without a server."],
 ];
@@ -24,13 +24,15 @@ function card(project, kind, title, about) {
     try {
       const done = await post(project.path(`/exports/${kind}`));
       result.replaceChildren(
-        h("a", { class: "button start", href: `/api/projects/${project.id}/exports/${done.file}`, download: done.file }, `Download ${done.file}`),
+        h("a", { class: "button main start", href: `/api/projects/${project.id}/exports/${done.file}`, download: done.file }, `Download ${done.file}`),
         h("p", { class: "small" }, `${(done.bytes / 1e6).toFixed(1)} MB. Checked on ${done.photos} of your photos: ${done.same_answers} answers are the same, no probability differs by more than ${Math.max(1e-6, done.largest_difference).toFixed(6)}.`));
       result.querySelector("a").focus();
     } catch (error) {
       result.replaceChildren(h("p", { class: "small" }, error.message));
     }
     button.disabled = false;
+    button.textContent = result.querySelector("a") ? "Make it again" : "Make it";
+    button.classList.toggle("main", !result.querySelector("a"));
   } }, "Make it");
   return h("section", { class: "card stack", id: `export-${kind}` }, h("h2", {}, title), h("p", { class: "soft" }, about), h("div", {}, button), result);
 }

@@ -1,8 +1,7 @@
 // Teach: a card for each class, with its photos; photos come by drop, choice, paste and camera.
 
 import { camera } from "./camera.js";
-import { call } from "./api.js";
-import { counted, dialog, h, note } from "./dom.js";
+import { counted, dialog, h, typing } from "./dom.js";
 import { droppable, Grid, labelKeys } from "./grid.js";
 import { photoPanel } from "./panel.js";
 import { filesOf, pick, upload } from "./upload.js";
@@ -17,16 +16,19 @@ export function teach(main, project) {
     if (made) { name.value = ""; cards.get(made.id)?.add.focus(); }
   };
   const everywhere = h("div", { class: "drop" },
-    h("p", {}, "Drop folders here: each folder becomes a class with its name. Single photos appear under Ask."),
+    h("p", {}, "Drop folders of photos here: each folder becomes a class with its name. Photos without a folder wait under Ask."),
     h("div", { class: "row" },
       h("button", { class: "button", onclick: async () => upload(project, await pick({ folder: true }), { byFolder: true }) }, "Choose a folder")));
+  const hint = h("p", { class: "soft small" }, "Drag photos to another class, or choose some and press the number of the class. A double-click opens a photo.");
   main.replaceChildren(h("div", { class: "stack" },
     h("div", { class: "row spread" }, h("h1", {}, "Teach"),
       h("form", { class: "new-class", onsubmit: make }, name, h("button", { class: "button main" }, "Add class"))),
-    list, everywhere));
+    list, hint, everywhere));
   droppable(everywhere, { files: async (transfer) => upload(project, await filesOf(transfer), { byFolder: true }), photos: (photos) => project.move(photos, null) });
 
   const show = () => {
+    hint.hidden = !project.classes.length;
+    everywhere.classList.toggle("wide", !project.classes.length);
     const groups = new Map(project.classes.map((one) => [one.id, []]));
     for (const photo of project.photos.values()) groups.get(photo.class_id)?.push(photo.id);
     for (const [id, card] of cards) if (!groups.has(id)) { card.close(); cards.delete(id); }
@@ -52,7 +54,7 @@ class ClassCard {
     this.key = h("span", { class: "key", title: "The key that moves photos here" });
     this.count = h("span", { class: "soft small" });
     this.add = h("button", { class: "button tiny", onclick: async () => upload(project, await pick(), { klass: this.id }) }, "Add photos");
-    this.grid = new Grid(project, { label: "Photos", rows: 2, empty: "Drop photos here.",
+    this.grid = new Grid(project, { label: "Photos", rows: 3, empty: "Drop photos here.",
       open: (photo) => openPhoto(project, photo),
       keys: (event, photos) => labelKeys(project, event, photos) });
     const shoot = navigator.mediaDevices?.getUserMedia
@@ -95,6 +97,8 @@ export const pasteTarget = () => ClassCard.under ?? (document.activeElement?.clo
 export function openPhoto(project, photo) {
   const panel = photoPanel(project);
   const box = dialog(project.photos.get(photo)?.name ?? "Photo", panel.element);
+  box.classList.add("wide");
+  box.addEventListener("keydown", (event) => { if (!typing(event) && labelKeys(project, event, [photo])) event.preventDefault(); });
   panel.show(photo);
   const gone = () => { if (!project.photos.has(photo)) box.close(); };
   project.addEventListener("changed", gone);

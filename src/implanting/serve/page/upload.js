@@ -54,17 +54,17 @@ const natural = new Intl.Collator("en", { numeric: true }).compare;
 export async function upload(project, files, { klass = null, byFolder = false } = {}) {
   if (!files.length) return [];
   files.sort((one, other) => natural(one.folder ?? "", other.folder ?? "") || natural(one.file.name, other.file.name));
-  const classes = new Map();
+  const classes = new Map(), group = crypto.randomUUID?.() ?? String(Math.random());
+  const run = new Run(project, files.length);
   if (byFolder) {
     for (const { folder } of files) {
       if (folder === null || classes.has(folder)) continue;
-      try { classes.set(folder, await project.addClass(folder)); } catch (error) { note(error.message, { bad: true }); }
+      classes.set(folder, null);  // where no class can have this name, its photos stay unlabelled
+      try { classes.set(folder, await project.addClass(folder, group)); } catch (error) { note(error.message, { bad: true }); }
     }
   }
-  const target = ({ folder }) => (byFolder && folder !== null ? classes.get(folder) ?? null : klass);
-  const group = crypto.randomUUID?.() ?? String(Math.random());
+  const target = ({ folder }) => (byFolder && folder !== null ? classes.get(folder) : klass);
   const batches = batched(files, target);
-  const run = new Run(project, files.length);
   const worker = async () => {
     for (let batch = batches.shift(); batch; batch = batches.shift()) await run.send(batch, group);
   };
@@ -90,8 +90,8 @@ class Run {
     this.done = this.known = 0;
     this.added = [];
     this.refused = [];
-    this.began = performance.now();
-    this.looked = this.began;
+    this.looked = performance.now();
+    this.showing = setTimeout(() => this.show(), 250);  // a quick upload shows no bar
   }
 
   async send(batch, group) {
@@ -108,24 +108,27 @@ class Run {
       this.refused.push(...batch.files.map((file) => ({ name: file.name, message: error.message })));
     }
     this.done += batch.files.length;
-    this.show();
+    if (!$("#progress").hidden) this.show();
+    if (performance.now() - this.looked > 1000) { this.looked = performance.now(); this.project.refresh(); }
   }
 
   show() {
     const bar = $("#progress");
-    bar.hidden = this.done >= this.total || performance.now() - this.began < 700;
+    clearTimeout(this.showing);
+    bar.hidden = false;
+    delete bar.dataset.kind;
     bar.querySelector("progress").max = this.total;
     bar.querySelector("progress").value = this.done;
     bar.querySelector("span").textContent = `${this.done.toLocaleString("en")} of ${counted(this.total, "photo")} saved`;
-    if (performance.now() - this.looked > 1000) { this.looked = performance.now(); this.project.refresh(); }
   }
 
   async finish() {
+    clearTimeout(this.showing);
     $("#progress").hidden = true;
     await this.project.refresh();
     const fresh = this.added.length - this.known;
     const also = this.known ? `, ${this.known} there already` : "";
-    if (fresh || this.known) note(`${counted(fresh, "photo")} added${also}`, { action: { name: "Undo", run: () => this.project.takeBack() } });
+    if (fresh || this.known) note(`${counted(fresh, "photo")} added${also}`, { passing: true, action: { name: "Undo", run: () => this.project.takeBack() } });
     if (this.refused.length === 1) note(this.refused[0].message, { bad: true });
     else if (this.refused.length) this.list();
     return this.added;
