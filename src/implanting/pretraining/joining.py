@@ -2,8 +2,8 @@
 
 The features of the members are concatenated, each member's times a factor that makes their mean lengths equal: the
 cosine of two images is then about the mean of the members' cosines. Without these factors half of the gain was lost
-(`docs/lab-log.md`). The mean length of all is `LENGTH`: prototypes do not depend on it, but features that are much shorter
-than those of implants lose what implants gain.
+(`docs/lab-log.md`). The mean length of all is `LENGTH`: prototypes do not depend on it, but much shorter features would
+be outweighed by those of implants.
 """
 
 import dataclasses
