@@ -3,8 +3,9 @@
     python docs/compare_heads.py FOLDER [--classes NAMES.json:test | --every-second 1] [--shots 1 2 5] [--draws 200]
 
 Every photo is embedded once, mirrored too; then each draw of ten classes is learned and answered from readings, by the
-code that `FewShotClassifier` runs. The rival is logistic regression on the unit first reading (the rooted mean), C of
-0.1 to 1000 by cross-validation, and C = 100. Classes that are not drawn are strangers.
+code that `FewShotClassifier` runs. The rival is logistic regression on the unit first reading (the rooted mean; of two
+networks side by side, both), C of 0.1 to 1000 by cross-validation, and C = 100. Classes that are not drawn are
+strangers.
 """
 
 import argparse
@@ -17,10 +18,9 @@ import numpy as np
 import torch
 
 from implanting.base import BaseNetwork, load_base
-from implanting.classifier.learned import Learned, Readings, read_views
-from implanting.classifier.learning import fitted_again
-from implanting.dense_classification import PrototypeClassifier
-from implanting.fewshot import UNKNOWN, calibration_error, logistic_regression
+from implanting.classifier import Learned, learn_from_readings
+from implanting.classifier.learned import read_views
+from implanting.fewshot import calibration_error, logistic_regression
 from implanting.images import load
 
 STRENGTHS = (0.1, 1.0, 10.0, 100.0, 1000.0)
@@ -38,13 +38,15 @@ def embedded(base: BaseNetwork, folder: Path) -> tuple[list[str], list[torch.Ten
 
 def learned_from(base: BaseNetwork, supports: torch.Tensor, labels: torch.Tensor) -> Learned:
     """What `fit` learns from these readings."""
-    counts = labels.bincount()
-    views = base.usage.head.support_views(int(counts.median()))
-    readings = Readings(supports[:, :views], labels, torch.arange(len(labels)))
-    classify = PrototypeClassifier("gap", "gap", 1.0)
-    empty = torch.zeros(len(counts), supports.shape[2])
-    start = Learned(base, 0, np.arange(len(counts)), empty, counts, classify, UNKNOWN, support_views=views)
-    return fitted_again(type(start)(**{**vars(start), "readings": readings}))
+    views = base.usage.head.support_views(int(labels.bincount().median()))
+    return learn_from_readings(base, min(base.preprocessing.image_size), supports[:, :views], labels)
+
+
+def pooled(base: BaseNetwork, vectors: torch.Tensor) -> torch.Tensor:
+    """The unit first reading of each network, joined to one unit vector."""
+    members = len(getattr(base.network, "networks", [base.network]))
+    readings = vectors.split(list(base.reading_dims), dim=1)
+    return torch.cat(readings[:: len(readings) // members], dim=1) / math.sqrt(members)
 
 
 def strength_of(features: torch.Tensor, labels: torch.Tensor, shot: int) -> float:
@@ -77,19 +79,18 @@ def draw(
     given, known = learned.answers_by_readings(learned.head, asked)
     _, strange = learned.answers_by_readings(learned.head, strangers)
     figures = {"ours": (given.argmax(1) == truth).double().mean().item()}
-    dim = base.reading_dims[0]
-    features = supports[:, 0, :dim].float()
+    features = pooled(base, supports[:, 0].float())
     chosen = strength_of(features, labels, shot)
     for name, strength in (("CV", chosen), ("C = 100", 100.0)):
         rival = logistic_regression(features[None], labels[None], 1 / strength)
-        said = rival.scores(asked[None, :, :dim])[0]
+        said = rival.scores(pooled(base, asked)[None])[0]
         figures[f"over {name}"] = figures["ours"] - (said.argmax(1) == truth).double().mean().item()
     for share in (0.05, 0.1):
         threshold = learned.calibration.threshold(share)
         figures[f"known refused at {share:.0%}"] = (known > threshold).double().mean().item()
         figures[f"strangers refused at {share:.0%}"] = (strange > threshold).double().mean().item()
     figures["strangers caught at 5% lost"] = (strange > known.quantile(0.95)).double().mean().item()
-    said = rival.scores(torch.cat([asked, strangers])[None, :, :dim])[0].softmax(1).amax(1)
+    said = rival.scores(pooled(base, torch.cat([asked, strangers]))[None])[0].softmax(1).amax(1)
     figures["the same by C = 100"] = (said[len(asked) :] < said[: len(asked)].quantile(0.05)).double().mean().item()
     return figures, given
 

@@ -198,23 +198,21 @@ def _base_of(
 
 
 def _head(name: str, with_classes: Sequence[bool]) -> HeadDefaults:
-    """Defaults of a head, chosen on flowers, birds and drawn characters with Lite0.
+    """Defaults of a head, chosen on flowers, birds and drawn characters (docs/lab-log.md).
 
     There is one entry of `with_classes` per network; a network without ImageNet's classifier weights has one reading
-    less. Only of Lite0 at 224 px does the entropy of predictions separate photos from drawings (docs/lab-log.md).
+    less, and then nothing tells whether images are recognised.
     """
     others = [LAST_WEIGHTS if known else LAST_WEIGHTS[:2] for known in with_classes]
     rows = (tuple(weight for last in others for weight in (*last, middle)) for middle in MIDDLE_WEIGHTS)
-    recognition = (2, 3) if name == IMAGENET and with_classes[0] else None
-    calibrations = _calibrations(IMAGENET, "head_calibrations")
+    first = range(0, 4 * len(with_classes), 4)
+    recognition = tuple((place + 2, place + 3) for place in first) if all(with_classes) else ()
+    calibrations = _calibrations(name, "head_calibrations")
     return HeadDefaults(tuple(rows), recognition, few_shot_views=2, calibrations=calibrations)
 
 
 @cache
 def _calibrations(name: str, kind: str = "calibrations") -> Mapping[int, Mapping[str, Any]]:
-    """Calibrations of prototypes or of a head for one and for two images per class, tuned on choosing classes.
-
-    Those of a head were measured on Lite0 and are also used for Lite2.
-    """
+    """Calibrations of prototypes or of a head for one and for two images per class, tuned on choosing classes."""
     stored = json.loads((BUNDLED / f"{name}.json").read_text())
     return {int(shots): document for shots, document in stored[kind].items()}

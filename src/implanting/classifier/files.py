@@ -85,7 +85,8 @@ def digest(tensors: Tensors) -> str:
     learnt = {name: value for name, value in tensors.items() if not name.startswith(covered)}
     content = hashlib.sha256()
     for name in sorted(learnt):
-        content.update(name.encode() + learnt[name].contiguous().numpy().tobytes())
+        content.update(name.encode())
+        content.update(learnt[name].contiguous().numpy())
     return content.hexdigest()
 
 

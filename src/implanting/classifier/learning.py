@@ -135,8 +135,6 @@ def fitted_again(learned: Learned, method: MethodChoice = "auto") -> Learned:
     if is_linear(method):
         fitted = fit_method(method, supports, queries, labels, dims, learned.base.tau)
     else:
-        if learned.size != min(learned.base.preprocessing.image_size):  # at other sizes entropies mean something else
-            defaults = replace(defaults, recognition=None)
         fitted = fit_head(supports, queries, labels, dims, defaults.weights_for(queries, dims), defaults.penalty)
         stored = defaults.calibrations_for(len(learned.counts), defaults.unrecognised(queries, dims))
         usual = _usual(stored, labels.bincount())

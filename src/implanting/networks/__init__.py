@@ -7,13 +7,12 @@ to `base`.
 from implanting.networks.efficientnet import (
     LITE0,
     LITE2,
-    TEMPERATURE,
     EfficientNetLite,
     LiteVariant,
     build_lite,
     published_lite,
 )
-from implanting.networks.frozen import device_of, folded, packed
+from implanting.networks.frozen import device_of, folded, quickened
 from implanting.networks.own_module import ImplantedModule, ModuleNetwork
 from implanting.networks.phi import Embedding
 from implanting.networks.readings import reading_dims, reading_maps, readings
@@ -25,7 +24,6 @@ __all__ = [
     "LITE0",
     "LITE2",
     "NETWORKS",
-    "TEMPERATURE",
     "Activation",
     "EfficientNetLite",
     "Embedding",
@@ -41,8 +39,8 @@ __all__ = [
     "build_network",
     "device_of",
     "folded",
-    "packed",
     "published_lite",
+    "quickened",
     "reading_dims",
     "reading_maps",
     "readings",

@@ -2,10 +2,12 @@
 
 The features of the members are concatenated, each member's times a factor that makes their mean lengths equal: the
 cosine of two images is then about the mean of the members' cosines. Without these factors half of the gain was lost
-(`docs/lab-log.md`). The length of all is about that of single networks, for which the scale of implants was chosen.
+(`docs/lab-log.md`). The mean length of all is `LENGTH`: prototypes do not depend on it, but much shorter features would
+be outweighed by those of implants.
 """
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from typing import cast
 
@@ -24,6 +26,9 @@ from implanting.pretraining.validation import few_shot_test, why_no_validation
 
 MEASURED = 500
 """The number of images, at most, on which the lengths of features are measured."""
+
+LENGTH = 14.0
+"""Mean length of the joined features: about that of the networks for which the settings of implants were chosen."""
 
 SHORTEST = 1e-6
 """Smaller mean lengths are raised to this value."""
@@ -100,18 +105,19 @@ def _balance(bases: Sequence[BaseNetwork], validation: ImageSet) -> Float[Tensor
     lengths = torch.stack([base.embed(some).mean(1).norm(dim=1).mean() for base in bases]).clamp_min(SHORTEST)
     own = [cast(Network, base.network).balance for base in bases]
     ones = [torch.ones(base.network.dim, 1, 1) if each is None else each for base, each in zip(bases, own, strict=True)]
-    return torch.cat([each * lengths.mean() / length for each, length in zip(ones, lengths, strict=True)])
+    share = LENGTH / math.sqrt(len(bases))
+    return torch.cat([each * share / length for each, length in zip(ones, lengths, strict=True)])
 
 
 def _joined_classifier(classifiers: Sequence[CosineClassifier]) -> dict[str, Tensor]:
-    """Class weights of unit length per member, so that none outweighs another by the length of its class weights."""
+    """Join class weights, those of each member at unit length, so that none outweighs another by their length."""
     weights = [F.normalize(classifier.class_weights, dim=1) for classifier in classifiers]
     tau = torch.stack([classifier.tau for classifier in classifiers]).mean()
     return {"class_weights": torch.cat(weights, dim=1), "tau": tau}
 
 
 def _summed(facts: Sequence[TrainingFacts]) -> TrainingFacts:
-    """The cost of all; loss, accuracy and tests on validation classes were those of single networks."""
+    """The summed cost of all members; loss, accuracy and validation are left out, as they are of single networks."""
     seconds = sum(fact.seconds for fact in facts)
     return dataclasses.replace(
         facts[0], seconds=seconds, loss=None, accuracy=None, tau=None, validation=(), calibration=None

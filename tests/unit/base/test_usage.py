@@ -35,27 +35,38 @@ def test_two_side_by_side_weigh_the_readings_of_each_as_of_one():
     assert len(pair.reading_dims) == len(pair.usage.head.reading_weights[0])
 
 
+def rooted(prominence: float, temperature: float) -> torch.Tensor:
+    """Roots of probabilities of 1000 classes whose largest logit has this prominence."""
+    spread = torch.linspace(-1, 1, 999, dtype=torch.float64)
+    low, high = 1.0, 1e3
+    for _ in range(60):
+        logits = torch.cat([torch.tensor([(low + high) / 2]), spread])
+        found = (logits[0] - logits.mean()) / logits.std()
+        low, high = ((low + high) / 2, high) if found < prominence else (low, (low + high) / 2)
+    return (logits / temperature).softmax(0).sqrt().float()
+
+
+@pytest.mark.parametrize("temperature", [0.5, 2.0])  # the scale of logits varies with the size of images
 @pytest.mark.parametrize(
-    ("known_classes", "weight"),
-    [(1, 1.0), (30, 1.0), (72, math.sqrt(5)), (200, 5.0)],  # entropies 0, 3.4, 4.28 (about halfway) and 5.3
+    ("prominence", "weight"), [(9.0, 1.0), (6.4, 1.0), (5.8, math.sqrt(5)), (5.2, 5.0), (3.0, 5.0)]
 )
-def test_the_less_a_base_recognises_the_supports_the_more_its_middle_counts(known_classes, weight):
-    base = load_base("efficientnet-lite0")
-    answers = torch.zeros(3, 1000)
-    answers[:, :known_classes] = (1 / known_classes) ** 0.5  # equally likely, at whatever temperature
-    rest = [torch.rand(3, dim) for dim in base.reading_dims]
-    vectors = torch.cat([*rest[:2], answers, rest[3]], dim=1)
-    rule, *others = base.usage.head.weights_for(vectors, base.reading_dims)
-    assert rule[:3] == base.usage.head.reading_weights[0][:3]
-    assert rule[3] == pytest.approx(weight, rel=0.05)
-    assert tuple(others) == base.usage.head.reading_weights[1:]
-
-
-@pytest.mark.parametrize("name", ["efficientnet-lite2", "lite0+lite2"])
-def test_larger_bases_weigh_their_middle_alike_whatever_they_recognise(name):
+@pytest.mark.parametrize("name", ["efficientnet-lite0", "lite0+lite2"])
+def test_the_less_a_base_recognises_the_supports_the_more_its_middle_counts(name, prominence, weight, temperature):
     base = load_base(name)
-    vectors = torch.rand(3, sum(base.reading_dims))  # predictions of high entropy
-    assert base.usage.head.weights_for(vectors, base.reading_dims) == base.usage.head.reading_weights
+    parts = [torch.rand(3, dim) for dim in base.reading_dims]
+    for place in range(2, len(parts), 4):
+        parts[place] = rooted(prominence, temperature).expand(3, -1)
+    rule, *others = base.usage.head.weights_for(torch.cat(parts, dim=1), base.reading_dims)
+    usual = base.usage.head.reading_weights
+    expected = [weight if place % 4 == 3 else usual[0][place] for place in range(len(parts))]
+    assert rule == pytest.approx(expected, rel=0.01)
+    assert tuple(others) == usual[1:]
+
+
+def test_an_image_without_any_prediction_is_not_recognised():
+    base = load_base("efficientnet-lite0")
+    vectors = torch.full((2, sum(base.reading_dims)), 0.03)
+    assert base.usage.head.unrecognised(vectors, base.reading_dims) == 1
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,12 @@ import pytest
 import torch
 
 from implanting.base import BaseNetwork, load_base
-from implanting.base.base_network import HeadDefaults
 from implanting.classifier.estimator import FewShotClassifier
 from implanting.classifier.learning import fitted_again
 from implanting.errors import ConfigError
 from rounding import assert_near
 from toy_classifier import ASKED, IMAGES, NAMES, TRAINED, fitted
-from toys import noise, toy_base
+from toys import toy_base
 
 
 def answered_by(base: BaseNetwork, images: int = 16, **settings: object) -> str:
@@ -126,18 +125,3 @@ def test_a_thousand_classes_of_one_image(base):
     images = np.random.default_rng(0).integers(0, 256, (1000, 16, 16, 3), dtype=np.uint8)
     classifier = FewShotClassifier(base, head="logistic").fit(images, np.arange(1000))
     assert (classifier.predict(images[:20]) == np.arange(20)).mean() > 0.3  # of noise, by a network of 16 features
-
-
-@pytest.mark.parametrize(("size", "asked"), [(224, True), (96, False)])
-def test_recognition_counts_at_the_size_of_the_base_alone(size, asked, monkeypatch):
-    recognitions = []
-    rule = HeadDefaults.weights_for
-
-    def noted(defaults, *given):
-        recognitions.append(defaults.recognition)
-        return rule(defaults, *given)
-
-    monkeypatch.setattr(HeadDefaults, "weights_for", noted)
-    images = noise(4, size, size, 3).numpy()
-    FewShotClassifier("efficientnet-lite0", image_size=size).fit(images, ["oak", "oak", "elm", "elm"])
-    assert [places is not None for places in recognitions] == [asked]

@@ -11,10 +11,10 @@ from implanting.base import BaseNetwork, load_base
 from implanting.classifier.estimator import FewShotClassifier
 from implanting.config import NetworkConfig
 from implanting.images import Normalisation, Preprocessing
-from implanting.networks import ImplantedModule, build_network, folded, packed
+from implanting.networks import ImplantedModule, build_network, folded, quickened
 from implanting.networks import frozen as module
 from implanting.networks.efficientnet import SameConvolution
-from implanting.networks.frozen import ACTIVATIONS
+from implanting.networks.frozen import ACTIVATIONS, packed
 from rounding import assert_computes, assert_near, of_layer
 from toys import coloured, noise, seeded, toy_base, unsettle
 
@@ -125,6 +125,31 @@ class ReadTwice(nn.Module):
 def test_a_network_that_reads_a_convolution_beside_its_activation_is_used_as_it_is():
     network = own_base(ReadTwice()).network
     assert packed(network, (24, 24)) is network
+
+
+def test_folding_and_packing_together_equals_one_after_the_other():
+    network = load_base("efficientnet-lite0").network
+    x = torch.randn(1, 3, 64, 64, generator=seeded(1)).to(memory_format=torch.channels_last)
+    together, in_turn = quickened(network, (64, 64)), packed(folded(network, (64, 64)), (64, 64))
+    assert not any(isinstance(layer, nn.ReLU6 | nn.BatchNorm2d) for layer in together.modules())
+    with torch.inference_mode():
+        torch.testing.assert_close(together(x), in_turn(x), rtol=0, atol=0)
+
+
+class FoldedAndReadTwice(ReadTwice):
+    """Its batch norm can be folded, but it cannot be packed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8))
+
+
+def test_a_network_that_cannot_be_packed_is_folded():
+    network = own_base(FoldedAndReadTwice()).network
+    quick = quickened(network, (24, 24))
+    assert_same_maps(quick, network, 2, (24, 30))
+    assert isinstance(quick.module.convolution[1], nn.Identity)
+    assert isinstance(quick.module.relu, nn.ReLU)
 
 
 def test_without_onednn_the_network_is_used_as_it_is(monkeypatch):

@@ -3,7 +3,8 @@ import torch
 import torch.nn.functional as F
 
 from implanting.errors import ImageTooSmall
-from implanting.networks import EfficientNetLite, LiteVariant, SideBySide, folded, packed
+from implanting.networks import EfficientNetLite, LiteVariant, SideBySide, folded
+from implanting.networks.frozen import packed
 from implanting.networks.side_by_side import of_unit_mean
 from toys import seeded, unsettle
 

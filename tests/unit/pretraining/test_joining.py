@@ -12,6 +12,7 @@ from implanting.errors import ConfigError
 from implanting.evaluation import evaluate
 from implanting.networks import Network
 from implanting.pretraining import join, pretrain
+from implanting.pretraining.joining import LENGTH
 from rounding import assert_near
 from toys import coloured, tiny_config, toy_base
 
@@ -24,10 +25,10 @@ def member(seed: int, **changes) -> BaseNetwork:
 
 
 def balanced(bases: Sequence[BaseNetwork]) -> torch.Tensor:
-    """The features of some images by each network in turn, at equal mean lengths on all images."""
+    """The features of some images by each network in turn, at equal mean lengths on all images, together LENGTH."""
     lengths = [base.embed(NOVEL.images).mean(1).norm(dim=1).mean() for base in bases]
-    mean = sum(lengths) / len(lengths)
-    return torch.cat([mean / length * base.embed(IMAGES) for base, length in zip(bases, lengths, strict=True)], dim=2)
+    share = LENGTH / len(bases) ** 0.5
+    return torch.cat([share / length * base.embed(IMAGES) for base, length in zip(bases, lengths, strict=True)], dim=2)
 
 
 @pytest.mark.parametrize("network", ["resnet12", "c128f"])
