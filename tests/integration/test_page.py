@@ -72,7 +72,7 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
             piece = Image.fromarray(picture[top : top + 2 * height // 3, left : left + 2 * width // 3])
             place = folder / "teach" / name if number < 6 else folder / "ask"
             place.mkdir(parents=True, exist_ok=True)
-            piece.resize((360, 300)).save(place / f"{name} {number}.jpg")
+            piece.resize((600, 400)).save(place / f"{name} {number}.jpg")
     Image.fromarray(data.astronaut()).save(folder / "stranger.jpg")
     return folder
 
@@ -158,6 +158,17 @@ def test_the_whole_way_from_photos_to_a_file(page: Page, photos: Path, tmp_path:
     expect(card(page, "cat")).to_contain_text("5 photos")
     card(page, "nothing yet").get_by_role("button", name="Remove this class").click()
     expect(card(page, "nothing yet")).to_have_count(0)
+    expect(page.locator(".note").get_by_role("button", name="Undo")).to_have_count(1)  # of the latest change alone
+
+    # Opened, an example says what would be answered without it, and a key gives it another class
+    card(page, "coffee").locator(".tile").first.dblclick()
+    opened = page.get_by_role("dialog")
+    expect(opened).to_contain_text(re.compile(r"example of coffee.* Without it, the answer would be coffee"))
+    page.keyboard.press("1")
+    expect(card(page, "cat")).to_contain_text("6 photos")
+    page.keyboard.press("Escape")
+    page.keyboard.press("Control+z")
+    expect(card(page, "cat")).to_contain_text("5 photos")
 
     # A wrong label on purpose, by key
     tiles = card(page, "coffee").get_by_role("listbox")
@@ -195,6 +206,7 @@ def test_the_whole_way_from_photos_to_a_file(page: Page, photos: Path, tmp_path:
     grid.get_by_role("option", name=re.compile("^rocket 6.jpg")).click()
     expect(verdict).to_have_text("rocket")
     expect(page.locator(".heat")).to_be_visible()
+    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
     shoot(page, "ask")
     page.keyboard.press("3")
     expect(grid.get_by_role("option")).to_have_count(5)
@@ -350,7 +362,7 @@ def test_what_is_wrong_is_shown_in_the_words_of_the_library(page: Page, tmp_path
     page.keyboard.press("Enter")
     expect(card(page, "a")).to_be_visible()
     choose(page, card(page, "a").get_by_role("button", name="Add photos"), [tmp_path / "text.jpg"])
-    expect(page.get_by_role("alert")).to_contain_text("'text.jpg': the image given as 8 bytes is not an image")
+    expect(page.get_by_role("alert")).to_contain_text("the file 'text.jpg' is not an image that can be read")
 
 
 def test_thousands_of_photos_stay_fluid(browser: Browser, tmp_path: Path, photo_base: BaseNetwork) -> None:

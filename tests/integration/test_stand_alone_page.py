@@ -38,7 +38,9 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     pictures[0].save(folder / "turned.jpg", exif=exif)
     pictures[1].convert("RGBA").resize((333, 222)).save(folder / "glass.png")
     Image.effect_mandelbrot((300, 300), (-2, -1.5, 1, 1.5), 100).save(folder / "grey.png")
-    return [*paths, *(folder / name for name in ("stranger.jpg", "turned.jpg", "glass.png", "grey.png"))]
+    pictures[1].resize((1350, 901)).save(folder / "large.jpg")  # Pillow decodes a half of it
+    odd = ("stranger.jpg", "turned.jpg", "glass.png", "grey.png", "large.jpg")
+    return [*paths, *(folder / name for name in odd)]
 
 
 def test_the_page_answers_as_the_service_that_exported_it(
@@ -82,6 +84,34 @@ def test_the_page_answers_as_the_service_that_exported_it(
         page.screenshot(path=Path(folder) / "serve-stand-alone.jpg", type="jpeg", quality=82)
     page.close()
     assert complaints == []
+
+
+def test_a_large_jpeg_is_drafted_as_by_libjpeg(browser: Browser) -> None:
+    """The means of squares of its pixels are the pixels that Pillow's draft mode decodes, but for rounding."""
+    module = (files("implanting.export") / "browser" / "resizing.js").read_text("utf-8")
+    page, file = browser.new_page(), io.BytesIO()
+    Image.fromarray(data.coffee()[:, :, :3]).save(file, "JPEG", quality=90, subsampling=0)
+    pixels = np.asarray(Image.open(file).convert("RGBA"))
+    height, width = pixels.shape[:2]
+    for wanted in (200, 100, 50, 300):
+        found, across = page.evaluate(
+            """async ([module, content, width, height, wanted]) => {
+                const { drafted } = await import(URL.createObjectURL(new Blob([module], { type: "text/javascript" })));
+                const data = Uint8Array.from(atob(content), (letter) => letter.charCodeAt(0));
+                const small = drafted({ data, width, height }, wanted);
+                let red = "";
+                for (let at = 0; at < small.data.length; at += 4) red += String.fromCharCode(small.data[at]);
+                return [btoa(red), small.width];
+            }""",
+            [module, base64.b64encode(pixels.tobytes()).decode(), width, height, wanted],
+        )
+        draft = Image.open(file)
+        draft.draft(None, (wanted, wanted))
+        expected = np.asarray(draft)[..., 0].astype(int)
+        red = np.frombuffer(base64.b64decode(found), np.uint8).reshape(-1, across).astype(int)
+        assert red.shape == expected.shape
+        assert np.abs(red - expected).mean() < 0.5
+    page.close()
 
 
 def test_photos_are_resized_bit_for_bit_as_by_pillow(browser: Browser) -> None:

@@ -15,6 +15,7 @@ from importlib.resources import files
 from string import Template
 
 from implanting.classifier import ImageClassifier, plain_labels
+from implanting.images import DRAFT_MARGIN
 from implanting.version import __version__
 
 FILES = files("implanting.export") / "browser"
@@ -53,6 +54,7 @@ def _facts(classifier: ImageClassifier) -> str:
     facts = {
         "classes": [str(label) for label in plain_labels(classifier.classes_)],
         "image_size": classifier.learned_.size,
+        "draft_size": DRAFT_MARGIN * classifier.learned_.size,
         "threshold": threshold if refuses else None,
         "unknown": None if classifier.unknown is None else str(classifier.unknown),
     }

@@ -3,7 +3,7 @@
 In this room, labels are names of folders. It knows nothing about data sets or class numbers.
 """
 
-from implanting.images.decoding import ImageSource, decode, list_sources, stored_size
+from implanting.images.decoding import DRAFT_MARGIN, ImageSource, decode, list_sources, name_of, stored_size
 from implanting.images.finding import find_images, other_files
 from implanting.images.folders import (
     LabelledImages,
@@ -19,6 +19,7 @@ from implanting.images.preprocessing import RESIZING, Normalisation, Preprocessi
 
 __all__ = [
     "BATCH",
+    "DRAFT_MARGIN",
     "RESIZING",
     "Failure",
     "ImageSource",
@@ -34,6 +35,7 @@ __all__ = [
     "list_class_folders",
     "list_sources",
     "load",
+    "name_of",
     "other_files",
     "read_folder",
     "reflect",

@@ -33,6 +33,7 @@ from implanting.serve.models import (
     Unlabelled,
 )
 from implanting.serve.naming import NONE
+from implanting.serve.pictures import in_words
 from implanting.serve.problems import Missing
 from implanting.serve.reader import Pixels
 from implanting.serve.store import Store
@@ -146,12 +147,12 @@ def decoded(files: Sequence[UploadFile], side: int, limits: Limits) -> tuple[lis
     """Names and pixels of the photos that can be decoded, and for the others the reason."""
     names, pixels, refused = [], [], []
     for upload in files[: limits.images]:
-        name = shown_name(upload.filename)
+        name, content = shown_name(upload.filename), upload.file.read(PHOTO_BYTES)
         try:
-            pixels.append(load(upload.file.read(PHOTO_BYTES), side))
+            pixels.append(load(content, side))
             names.append(name)
         except ImageError as error:
-            refused.append(Refused(name=name, message=f"{name!r}: {error}"))
+            refused.append(Refused(name=name, message=in_words(error, content, name)))
     refused += [
         Refused(name=shown_name(one.filename), message=f"at most {limits.images} photos are accepted: send fewer")
         for one in files[limits.images :]

@@ -110,7 +110,7 @@ def export_routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
 def _received_classifier(upload: UploadFile) -> ImageClassifier:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "classifier.safetensors"
-        path.write_bytes(upload.file.read())
+        write_atomically(path, upload.file.read())
         try:
             return load_classifier(path)
         except CheckpointError as error:

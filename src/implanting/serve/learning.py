@@ -22,6 +22,7 @@ from implanting.classifier import ImageClassifier, default_way, learn_from_readi
 from implanting.heatmap import Explanation
 from implanting.images import resize, views_of
 from implanting.serve.naming import NONE
+from implanting.serve.together import Together
 
 Vectors = Float32[np.ndarray, "photo dim"]
 
@@ -148,10 +149,19 @@ class Fitted:
             vectors = torch.from_numpy(vectors_of(readings))
             probabilities, scores = learned.answers_by_readings(learned.head, vectors)
         else:
-            pixels = torch.from_numpy(np.stack([reading.pixels for reading in readings]))  # type: ignore[misc] # kept
-            answers = [learned.answers(batch) for batch in pixels.split(BATCH)]
-            probabilities, scores = (torch.cat(parts) for parts in zip(*answers, strict=True))
+            answers = self._answers([reading.pixels for reading in readings if reading.pixels is not None])
+            probabilities, scores = (torch.stack(parts) for parts in zip(*answers, strict=True))
         return probabilities.numpy(), (scores > self.threshold).numpy()
+
+    @cached_property
+    def _answers(self) -> Together[UInt8[np.ndarray, "size size 3"], tuple[torch.Tensor, torch.Tensor]]:
+        """Probabilities and open-set score of each image, by another pass through a network: that of the implants."""
+
+        def work(images: Sequence[np.ndarray]) -> list[tuple[torch.Tensor, torch.Tensor]]:
+            batches = torch.from_numpy(np.stack(images)).split(BATCH)
+            return [pair for batch in batches for pair in zip(*self.classifier.learned_.answers(batch), strict=True)]
+
+        return Together(work)
 
     def nearest(self, reading: Reading, count: int) -> list[tuple[int, float]]:
         """The labelled photos most like one, with their cosines."""

@@ -28,7 +28,9 @@ class Named(BaseModel):
 class NewClass(Named):
     """The name of a class that is to be made."""
 
-    group: str | None = Field(None, max_length=64, description="Classes and photos of one group are undone together.")
+    group: str | None = Field(
+        default=None, max_length=64, description="Classes and photos of one group are undone together."
+    )
 
 
 class ProjectRow(BaseModel):
@@ -152,7 +154,7 @@ class Answer(BaseModel):
     )
     nearest: list[Example]
     left_out: Probability | None = Field(
-        None, description="For an example: the answer of a classifier that was fitted without it."
+        default=None, description="For an example: the answer of a classifier that was fitted without it."
     )
 
 

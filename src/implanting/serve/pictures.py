@@ -13,7 +13,7 @@ from jaxtyping import UInt8
 from PIL import Image
 
 from implanting.errors import ImageError
-from implanting.images import decode, resize, stored_size
+from implanting.images import decode, name_of, resize, stored_size
 
 LONGEST = 1024
 """Longer side of the pictures that are kept, in pixels."""
@@ -52,11 +52,13 @@ def accept(content: bytes, name: str, size: int) -> Picture:
     try:
         height, width = stored_size(content)
         if height * width > PIXELS:
-            raise ImageError(f"it has {width} x {height} pixels; at most {PIXELS:,} are accepted: scale it down")
+            raise ImageError(
+                f"{name_of(content)} has {width} x {height} pixels; at most {PIXELS:,} are accepted: scale it down"
+            )
         shown = decode(content, LONGEST // 2)
         seen = resize(decode(content, size), size)
     except ImageError as error:
-        raise ImageError(f"{name!r}: {error}") from error
+        raise ImageError(in_words(error, content, name)) from error
     small = thumbnail(shown)
     shown.thumbnail((LONGEST, LONGEST), Image.Resampling.BILINEAR)
     lossless = max(shown.size) <= SMALL
@@ -70,6 +72,11 @@ def accept(content: bytes, name: str, size: int) -> Picture:
         thumbnail=small,
         pixels=seen,
     )
+
+
+def in_words(error: ImageError, content: bytes, name: str) -> str:
+    """The library's sentence about a photo, with the client's name for it."""
+    return str(error).replace(name_of(content), f"the file {name!r}")
 
 
 def thumbnail(image: Image.Image) -> bytes:

@@ -1,6 +1,7 @@
-"""A few photos to try at once: two photographs and some digits of scikit-learn, and a stranger of matplotlib.
+"""The photos of the sample project: scikit-learn's flower, temple and digits, and a portrait that matplotlib brings.
 
-They are read as files: importing these packages takes longer than everything else that opening the page does.
+We read the files of these packages without importing them, which would take longer than everything else that opening
+the page does.
 """
 
 import gzip
@@ -16,17 +17,18 @@ from PIL import Image, ImageOps
 Photos = list[tuple[str, bytes]]
 
 SQUARES = ((0, 0, 360), (50, 20, 340), (120, 0, 300), (90, 60, 360), (160, 40, 320))
-"""Left, top and side of the pieces that are examples."""
+"""Left edge, top edge and side, in pixels, of the pieces of a photograph that are its class's examples."""
 
 ASKED = (200, 30, 360)
-"""The piece that is asked about."""
+"""Left edge, top edge and side of the piece of a photograph that is asked about."""
 
 DIGITS = 7
+"""Number of digits that are read: the last one is asked about, and the others are examples."""
 
 
 @cache
 def sample_photos() -> dict[str, Photos]:
-    """Photos of each class, and under no name those to ask about."""
+    """Return the photos of each class; those under the empty name have no label, and are there to be asked about."""
     digits = [_jpeg(digit) for digit in _digits()]
     samples = {"digit": [(f"digit {number}.jpg", digit) for number, digit in enumerate(digits[:-1], 1)]}
     asked = [("which 1.jpg", digits[-1]), ("a stranger.jpg", _jpeg(Image.open(_stranger())))]
@@ -43,7 +45,7 @@ def _folder() -> Path:
 
 
 def _stranger() -> Path:
-    """A photo of none of the classes: Grace Hopper's portrait by the U.S. Navy, which matplotlib brings."""
+    """The path of a photo of no class: the U.S. Navy's portrait of Grace Hopper, which comes with matplotlib."""
     return _installed("matplotlib") / "mpl-data" / "sample_data" / "grace_hopper.jpg"
 
 

@@ -100,6 +100,9 @@ def test_a_class_of_one_photo_has_no_held_out_answer(base: BaseNetwork) -> None:
     fitted = fit(base, 1, dict(enumerate(read(base, pixels))), dict(enumerate(labels[:3])), NAMES)
     assert np.isfinite(fitted.held_out[:2]).all()
     assert np.isnan(fitted.held_out[2]).all()
+    np.testing.assert_array_equal(fitted.left_out(0), fitted.held_out[0])
+    assert fitted.left_out(2) is None
+    assert fitted.left_out(99) is None
 
 
 def test_learning_follows_changes_and_readings_outlive_the_process(tmp_path: Path, base: BaseNetwork) -> None:

@@ -102,6 +102,28 @@ def test_uploads_of_one_group_are_undone_at_once(store: Store) -> None:
     assert len(labels(store, project)) == 4
 
 
+def test_a_folder_is_undone_with_the_class_of_its_name(store: Store) -> None:
+    project = store.add_project("trees")
+    oak = store.add_class(project, "oak", group="a folder")
+    store.add_photos(project, oak, pictures(1), group="a folder")
+    store.undo(project)
+    assert not store.classes(project)
+    assert not labels(store, project)
+    store.redo(project)
+    assert list(labels(store, project).values()) == [oak]
+
+
+def test_a_project_is_shown_by_photos_of_different_classes(store: Store) -> None:
+    project = store.add_project("trees")
+    assert store.projects()[0]["cover"] is None
+    oak, elm = store.add_class(project, "oak"), store.add_class(project, "elm")
+    unlabelled, _, first_elm, first_oak = (
+        store.add_photos(project, *given)[0][0]
+        for given in ((None, pictures(0)), (None, pictures(1)), (elm, pictures(2)), (oak, pictures(3, 4)))
+    )
+    assert store.projects()[0]["cover"] == f"{first_oak},{first_elm},{unlabelled}"
+
+
 def test_what_changed_since_a_revision_is_all_that_a_page_needs(store: Store) -> None:
     project = store.add_project("trees")
     oak = store.add_class(project, "oak")

@@ -1,5 +1,5 @@
-// A classifier in one file: the browser decodes a photo, `resized` of resizing.js, which precedes this
-// script, computes the pixels that Pillow would compute, and ONNX Runtime computes the answer. Nothing is loaded or sent.
+// A classifier in one file: the browser decodes a photo, resizing.js, which precedes this script, computes the pixels that
+// Pillow would compute, and ONNX Runtime computes the answer. Nothing is loaded or sent.
 
 const $ = (name) => document.getElementById(name);
 const facts = JSON.parse($("facts").textContent);
@@ -46,6 +46,16 @@ async function openSession() {
 
 // A photo -> the pixels that the network sees
 
+async function isJpeg(file) {
+  const [first, second, third] = new Uint8Array(await file.slice(0, 3).arrayBuffer());
+  return first === 0xff && second === 0xd8 && third === 0xff;
+}
+
+async function seen(file) {
+  const photo = await decoded(file);
+  return resized(await isJpeg(file) ? drafted(photo, facts.draft_size) : photo, facts.image_size);
+}
+
 async function decoded(file) {
   const bitmap = await createImageBitmap(file, { colorSpaceConversion: "none", premultiplyAlpha: "none" });
   const canvas = new OffscreenCanvas(bitmap.width, bitmap.height);
@@ -64,7 +74,7 @@ const given = [];
 
 async function ask(file) {
   const { runtime, session } = await ready;
-  const pixels = resized(await decoded(file), facts.image_size);
+  const pixels = await seen(file);
   const images = new runtime.Tensor("uint8", new Uint8Array(pixels.buffer), [1, facts.image_size, facts.image_size, 3]);
   const { probabilities, open_set_score: score } = await session.run({ images });
   const ranking = [...probabilities.data].map((probability, place) => ({ name: facts.classes[place], probability }));
@@ -75,7 +85,8 @@ async function ask(file) {
 
 function answered({ answer, none, ranking }) {
   return [element("span", { className: none ? "verdict none" : "verdict", textContent: answer }),
-    ...ranking.slice(0, SHOWN).map(({ name, probability }) => element("div", { className: "bar" },
+    ...(none ? [element("span", { className: "soft", textContent: "It fits no class well. If it had to be one of them:" })] : []),
+    ...ranking.slice(0, SHOWN).map(({ name, probability }) => element("div", { className: none ? "bar none" : "bar" },
       element("span", { textContent: name, title: name }),
       bar(probability),
       element("span", { textContent: percent(probability) })))];

@@ -29,6 +29,27 @@ function pass(source, lines, lineStride, pixelStride, target, targetLineStride, 
   return target;
 }
 
+// Pillow's draft mode: a JPEG whose sides are twice `wanted` pixels or more is decoded at a half, a quarter or an eighth of its
+// size. libjpeg then gives the mean of each square of pixels, which we compute from the pixels of the whole photo.
+export function drafted({ data, width, height }, wanted) {
+  const scale = Math.min(Math.floor(width / wanted), Math.floor(height / wanted));
+  const factor = [8, 4, 2].find((one) => one <= scale);
+  if (!factor) return { data, width, height };
+  const across = Math.ceil(width / factor), down = Math.ceil(height / factor), small = new Uint8ClampedArray(4 * across * down);
+  for (let y = 0; y < down; y++) {
+    for (let x = 0; x < across; x++) {
+      const right = Math.min(width, (x + 1) * factor), bottom = Math.min(height, (y + 1) * factor);
+      const count = (right - x * factor) * (bottom - y * factor);
+      for (let channel = 0; channel < 3; channel++) {
+        let sum = 0;
+        for (let row = y * factor; row < bottom; row++) for (let column = x * factor; column < right; column++) sum += data[4 * (row * width + column) + channel];
+        small[4 * (y * across + x) + channel] = sum / count;  // rounded by the array
+      }
+    }
+  }
+  return { data: small, width: across, height: down };
+}
+
 // `data` has four bytes per pixel, as a canvas gives them; the result has three.
 export function resized({ data, width, height }, size) {
   const side = Math.min(width, height);
