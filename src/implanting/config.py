@@ -389,11 +389,11 @@ class ImplantConfig:
     adapt_views: int = 1
     """Fixed views of each support on which implants are trained; 2 or more make implants possible at 1 shot."""
     implant_decision: Literal["always", "held-out"] = "always"
-    """always: implants in every task. held-out: only in tasks whose held-out supports do not speak against them."""
+    """always: implants in every task. held-out: except where held-out supports are clearly less likely with them."""
     decision_folds: int = 5
     """Number of parts into which each class's supports are divided; each part is held out in turn."""
     decision_margin: float = 1.0
-    """Standard errors by which held-out supports must speak against implants for a task not to use them."""
+    """Standard errors by which held-out supports must be less likely with implants for a task not to use them."""
 
     def __post_init__(self) -> None:
         require_listed(self)

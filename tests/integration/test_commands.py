@@ -476,3 +476,6 @@ def test_networks_are_joined_and_tested(data, base, tmp_path, capsys):
     assert "validation classes" in shown
     assert main(["join", str(base), str(base), "--data", str(data), "--out", str(out)]) == 2
     assert "exists already" in capsys.readouterr().err
+    whole = out.stat().st_size
+    assert main(["join", str(base), str(base), "--data", str(data), "--out", str(out), "--half", "--overwrite"]) == 0
+    assert out.stat().st_size < 0.75 * whole

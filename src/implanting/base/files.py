@@ -94,9 +94,17 @@ def save_base(
     classifier: CosineClassifier | None,
     description: BaseDescription,
     further: Mapping[str, Tensor] | None = None,
+    *,
+    half: bool = False,
 ) -> None:
-    """Write a base network, together with the state that an unfinished training needs to resume."""
-    write_checkpoint(path, KIND, description.document(), {**weights(network, classifier), **(further or {})})
+    """Write a base network, together with the state that an unfinished training needs to resume.
+
+    `half` rounds weights to half precision, which halves the file; they are computed with in single precision.
+    """
+    tensors = {**weights(network, classifier), **(further or {})}
+    if half:
+        tensors = {name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}
+    write_checkpoint(path, KIND, description.document(), tensors)
 
 
 def read_base(path: Path) -> tuple[BaseDescription, dict[str, Tensor]]:

@@ -16,7 +16,7 @@ class Card:
     citation: str
     needs: str
     trained_by: str | None = None
-    """The value of `pretrain --method` that makes the base it is tested on; None: any base serves."""
+    """The value of `pretrain --method` that makes the base it is tested on; None if any base will do."""
     base_images: bool = False
     """Whether it reads images of the base classes that were trained on."""
     joint: bool = False

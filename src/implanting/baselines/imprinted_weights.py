@@ -63,7 +63,7 @@ class ImprintedMethod:
         return F.normalize(gathered_directions(self.vectors, tasks).class_means(), dim=-1)
 
     def weights(self, tasks: Tasks) -> Float[Tensor, "task way dim"]:
-        """The weights of all classes, those of base classes first where there are any."""
+        """The weights of all classes; those of base classes, if there are any, come first."""
         weights = self.imprinted(tasks)
         if self.class_weights is not None:
             base = F.normalize(self.class_weights, dim=-1).expand(len(tasks), -1, -1)

@@ -1,6 +1,6 @@
 """Methods on frozen features that are linear classifiers of one vector per image, fitted to one task of a user.
 
-The tasks of an evaluation have as many supports in every class; the classes of a user have any number of images. Both
+In an evaluation all classes have equally many supports; the classes of a user have any number of images. Both
 call the same functions.
 """
 

@@ -104,7 +104,7 @@ class Maml(nn.Module):
 
     @property
     def tau(self) -> float:
-        """It has no cosine to scale."""
+        """A placeholder: this system has no cosine to scale."""
         return 1.0
 
     def weights(self) -> dict[str, Tensor]:

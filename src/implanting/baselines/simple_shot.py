@@ -22,7 +22,7 @@ from implanting.baselines.vectors import Vectors, gathered
 from implanting.fewshot import Queries, Tasks, named
 
 IMAGES = 100
-"""Images of each base class that the mean is taken over, at most."""
+"""The largest number of images per base class over which the mean is taken."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """TADAM: prototypical networks whose network is conditioned on the task, and whose metric has a learned scale.
 
 Oreshkin, Rodriguez & Lacoste, "TADAM: Task dependent adaptive metric for improved few-shot learning", 2018, arXiv
-1805.10123. The mean of a task's prototypes, made by the network as it is, is the task's code c. From it, two small
+1805.10123. The mean of a task's prototypes, made by the unconditioned network, is the task's code c. From it, two small
 networks per convolution l predict a scale and a shift of each channel (FiLM), applied after batch norm and before the
 activation,
 
@@ -126,7 +126,7 @@ class Tadam(nn.Module):
         return self.own.log_alpha.exp() * negative_squared_distances(query, prototypes)
 
     def forward(self, episodes: Episodes) -> Float[Tensor, " 2"]:
-        """Loss and accuracy of some episodes or, where there are further images, of these among the base classes."""
+        """Loss and accuracy of some episodes or, if there are further images, of these among the base classes."""
         if episodes.further is not None and episodes.further_labels is not None:
             logits = self.own.auxiliary(self._pooled(self.network(episodes.further)))
             return figures_of(logits[None], episodes.further_labels)

@@ -40,7 +40,7 @@ OUT_OF_MEMORY = re.compile(
     r"not enough memory|can't allocate memory|cannot allocate memory|out of memory|bad_?alloc|can't start new thread",
     re.I,
 )
-"""What the errors of PyTorch and of Python's threads say where memory has run out."""
+"""Parts of the messages by which PyTorch and Python's threads report that memory has run out."""
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Error numbers raised when writing to a full disk."""

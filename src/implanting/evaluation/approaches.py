@@ -20,7 +20,7 @@ class Approach:
     classes: Classes = "novel"
     """novel: a task's own classes. base: all base classes, by class weights. both: class weights and prototypes."""
     method: MethodName | None = None
-    """A method of `baselines`; None: prototypes, or implants where these are set."""
+    """A method of `baselines`; None for prototypes, or for implants if these are set."""
     rivals: RivalConfig = field(default_factory=RivalConfig)
     """The settings of that method."""
 
@@ -70,7 +70,7 @@ class Approach:
 
 
 def _can_adapt(shot: int, config: ImplantConfig) -> bool:
-    """Whether leave-one-out leaves something: another image of the class, or another view of its only image."""
+    """Whether leaving one out leaves something to compare with: another image of the class, or another view."""
     return shot > 1 or config.adapt_views > 1
 
 
@@ -99,7 +99,7 @@ def approach_of(
 
 @dataclass(frozen=True)
 class Trial:
-    """One approach on tasks of one shape: what has one result."""
+    """One approach on tasks of one shape, which gives one result."""
 
     approach: Approach
     tasks: TaskConfig

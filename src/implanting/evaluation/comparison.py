@@ -103,7 +103,7 @@ def grouped(trials: Sequence[Trial]) -> list[list[Trial]]:
 
 
 def _same_implants(trial: Trial) -> Hashable:
-    """Equal for trials that differ in the pooling at test alone: implants are trained once for all of them."""
+    """A key that is equal for trials that differ only in the pooling at test: they share trained implants."""
     approach = trial.approach
     if approach.implants is None or approach.decides:
         return trial
@@ -112,7 +112,7 @@ def _same_implants(trial: Trial) -> Hashable:
 
 
 def _same_method(trial: Trial) -> Hashable:
-    """Equal for trials that one method answers, as it keeps what it pooled: those of other shots are among them."""
+    """A key that is equal for trials that one method answers, at any number of shots; it keeps pooled features."""
     tasks = trial.tasks
     return trial.approach, replace(tasks, shot=1) if trial.approach.classes == "both" else tasks.seed
 
@@ -136,7 +136,7 @@ def method_of(trial: Trial, features: Features) -> Method:
 
 
 def _answered(methods: Sequence[Method], trial: Trial, features: Features) -> list[Result]:
-    """The results of methods on the tasks of a trial; there are several where they train the same implants."""
+    """The results of methods on the tasks of a trial; there are several if they share the same implants."""
     tasks = features.images.tasks_of(trial)
     classes = sum(len(image_set.class_names) for image_set in features.images.tested(trial.approach.classes))
     implants = [method for method in methods if isinstance(method, ImplantMethod)]

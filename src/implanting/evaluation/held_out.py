@@ -32,7 +32,7 @@ def held_out_images(described: BaseDescription, read: Callable[[str], ImageSet])
 
 
 def difference(found: ImageSet, described: BaseDescription) -> str:
-    """The difference between data of perhaps the same name and the data of training, as far as it is known."""
+    """Describe how data, perhaps of the same name, differs from the training data, as far as this is known."""
     if found.class_names != described.class_names:
         return f"its {len(found.class_names)} classes are not the base's {len(described.class_names)}"
     (height, width), trained = found.images.shape[1:3], described.image_size
@@ -42,7 +42,7 @@ def difference(found: ImageSet, described: BaseDescription) -> str:
 
 
 def extra_images(base_classes: tuple[str, ...], read: Callable[[str], ImageSet]) -> ImageSet | None:
-    """The extra split, where there is one; its classes must be the base classes."""
+    """The extra split, if there is one; its classes must be the base classes."""
     try:
         extra = read(EXTRA_SPLIT)
     except SplitMissing:

@@ -1,4 +1,4 @@
-"""Methods other than prototypes and implants, by their names: what each is allowed, and what it reads."""
+"""Methods other than prototypes and implants, by name: where each may be used, and which features it reads."""
 
 from implanting.base import BaseNetwork
 from implanting.baselines import (
@@ -54,7 +54,7 @@ def check_rival(base: BaseNetwork, images: TaskImages, trial: Trial) -> None:
 
 
 def rival_method(trial: Trial, features: Features) -> Method:
-    """The method that answers the tasks of a trial, where the trial names one."""
+    """The method that answers the tasks of a trial, if the trial names one."""
     approach, base, images = trial.approach, features.base, features.images
     joint = None
     if approach.classes == "base":

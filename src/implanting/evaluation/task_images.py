@@ -38,7 +38,7 @@ class TaskImages:
         return self._base
 
     def require_trained(self, base: BaseNetwork, method: str) -> ImageSet:
-        """The images that a base was trained on, or an error that says who needs them."""
+        """The images that a base was trained on; raises an error that names the method that needs them."""
         if self.trained is None or self.trained.class_names != base.class_names:
             found = "there are none" if self.trained is None else f"{self.trained.name} has other classes"
             raise ConfigError(
@@ -70,7 +70,7 @@ class TaskImages:
         return self._tasks(draw_queries, self.base, replace(config, shot=1))
 
     def _tasks(self, draw: Draw, images: ImageSet, config: TaskConfig) -> Tasks:
-        """Task i depends on the seed and i alone, so that fewer tasks are the first of more."""
+        """Draw tasks; task i depends only on the seed and i, so that fewer tasks are the first of more."""
         key = draw, replace(config, tasks=1)
         if key not in self._drawn or len(self._drawn[key]) < config.tasks:
             self._drawn[key] = draw(images, config)

@@ -1,4 +1,4 @@
-"""Stage 2: implants, new channels beside the frozen last block, trained on leave-one-out subtasks of a task's supports.
+"""Stage 2: implants, new channels next to the frozen last block, trained on leave-one-out subtasks of the supports.
 
 The frozen network runs once per image; its activations are kept, and all tasks read them. Tasks are the first axis of
 every tensor, so a user's classifier is a batch of one task.

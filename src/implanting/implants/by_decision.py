@@ -33,8 +33,8 @@ class HeldOut:
 def implants_help(held_out: HeldOut, config: ImplantConfig) -> Bool[Tensor, " task"]:
     """Whether to use implants in each task, judged by images that they were not trained on.
 
-    Implants help on average, so they are used unless a task's held-out supports speak against them: unless their mean
-    advantage is negative by more than `decision_margin` standard errors.
+    Implants help on average, so they are used unless a task's held-out supports are evidence against them: unless
+    their mean advantage is negative by more than `decision_margin` standard errors.
     """
     advantage = held_out.advantage().double()
     count = advantage.isfinite().sum(1)

@@ -43,7 +43,7 @@ Inputs = Float[Tensor, "image channel height width"]
 
 @dataclass(frozen=True)
 class LastBlockMethod:
-    """A copy of the last block per task, then prototypes of what it gives."""
+    """A copy of the last block per task, then prototypes of its output."""
 
     activations: Activations
     block: nn.Module
@@ -89,7 +89,7 @@ class LastBlockMethod:
 
 
 def require_last_block(base: BaseNetwork) -> nn.Module:
-    """The block that is fine-tuned, or an error that says what has none."""
+    """The block that is fine-tuned; raises an error if the network has none."""
     if not isinstance(base.network, Network) or base.pooling == "flatten":
         raise ConfigError(
             f"`method` last-block needs a base of `implanting pretrain`, trained with dense, gap or gmp; this is "

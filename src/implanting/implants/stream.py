@@ -1,4 +1,4 @@
-"""Implants: new channels beside every layer of a network's tail, for many tasks at once.
+"""Implants: new channels in parallel to every layer of a network's tail, for many tasks at once.
 
 The implant of a layer reads the base activation below it and the implant below it; the base stream never sees the
 implants. In the last block of ResNet-12, with z the block's input and [ , ] the concatenation of channels:

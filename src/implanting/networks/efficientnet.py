@@ -7,8 +7,8 @@ last convolution, and the number of blocks of the first and the last stage, are 
 Phi is the published map with each channel divided by the root of its mean, since prototypes of roots were better on
 photos (`docs/lab-log.md`): a few strong channels no longer outweigh all others in the cosine.
 
-Implants stand beside the 1x1 head alone: beside the last block too they cost thirteen times as much for a gain that
-could not be told apart (`docs/lab-log.md`).
+Only the last 1x1 convolution, the head, has implants: in the last block as well they cost thirteen times as much
+without a gain that could be measured (`docs/lab-log.md`).
 """
 
 import math
@@ -39,10 +39,10 @@ TEMPERATURE = 2.0
 """Divides the logits of ImageNet's classifier before they are read."""
 
 WEAK = 0.1
-"""Added to a channel's mean before its root is taken: a channel that is nearly silent stays so, its rounding too."""
+"""Added to a channel's mean under the root, so that neither a nearly silent channel nor its rounding is amplified."""
 
 TINY = 1e-12
-"""Below which a root is not divided by."""
+"""A smaller root is replaced by this value before it divides."""
 
 Images = Float[Tensor, "image channel height width"]
 
@@ -77,7 +77,7 @@ class LiteVariant(NamedTuple):
 
 
 def _scaled_channels(channels: int, width: float) -> int:
-    """The nearest multiple of 8, or the next one where that would be less than nine tenths of what was asked for."""
+    """The nearest multiple of 8, or the next one if the nearest is less than nine tenths of the requested number."""
     asked = channels * width
     rounded = max(8, int(asked + 4) // 8 * 8)
     return rounded if rounded >= 0.9 * asked else rounded + 8
@@ -98,13 +98,13 @@ STAGES = (
 
 
 class SameConvolution(nn.Conv2d):
-    """A convolution that pads as TensorFlow's "SAME" does: of an odd number of rows, one less before than after."""
+    """A convolution with TensorFlow's "SAME" padding: of an odd number of rows, one less goes before than after."""
 
     def forward(self, x: Images) -> Tensor:
         return super().forward(F.pad(x, self.same_padding(x.shape)))
 
     def same_padding(self, shape: Sequence[int]) -> tuple[int, int, int, int]:
-        """What is added left, right, top and bottom."""
+        """Pixels added on the left, right, top and bottom."""
         pads: list[int] = []
         for length, kernel, stride in zip(shape[:1:-1], self.kernel_size[::-1], self.stride[::-1], strict=True):
             total = max(0, (-(-length // stride) - 1) * stride + kernel - length)
@@ -154,7 +154,7 @@ class InvertedBlock(nn.Module):
         return cast(Tensor, self.depthwise(self.expand(x) if self.expand is not None else x))
 
     def from_filtered(self, x: Images, filtered: Tensor) -> Tensor:
-        """What the block gives, from the map in its middle."""
+        """The block's output, from the map in its middle."""
         output = cast(Tensor, self.project(filtered))
         return x + output if self.residual else output
 
@@ -171,7 +171,7 @@ class EfficientNetLite(nn.Module):
         self.variant = variant
         self.dim = DIM
         self.numbers_per_pixel = stages[1].expansion * stages[0].channels / 4
-        """Of the largest map, for each pixel of an image: the second block's expansion, at half the image's sides."""
+        """Size of the largest map, in numbers per pixel of the image: the second block's, at half the sides."""
         self.identity_text = repr(WEAK)
         """phi is not the published map."""
         self.thread_safe = True
@@ -198,7 +198,7 @@ class EfficientNetLite(nn.Module):
         return self.head(self.before_head(x))
 
     def logits(self, mean: Float[Tensor, "image dim"]) -> Float[Tensor, "image imagenet_class"]:
-        """What ImageNet's classifier says of the means of published maps, where its weights are there."""
+        """The logits of ImageNet's classifier for the means of published maps, if the network has its weights."""
         if self.class_weights is None or self.class_biases is None:
             raise ConfigError(
                 "this network came without the weights of ImageNet's classifier: load the base by its name"
@@ -206,7 +206,7 @@ class EfficientNetLite(nn.Module):
         return F.linear(mean, self.class_weights, self.class_biases)
 
     def before_head(self, x: Images) -> Tensor:
-        """The map that the head reads, and the implants beside it."""
+        """The map that the head and its implants read."""
         return self.middle_and_last(x)[1]
 
     def middle_and_last(self, x: Images) -> tuple[Tensor, Tensor]:
@@ -225,8 +225,9 @@ class EfficientNetLite(nn.Module):
         return self.dim, self.dim, *classes, self.middle_channels
 
     def readings(self, x: Images) -> list[Float[Tensor, "image _"]]:
-        """Rooted mean and maximum of the published map, the rooted probabilities of ImageNet's classes where their
-        weights are there, and the rooted maximum of the middle map.
+        """The rooted mean and the maximum of the published map, and the rooted maximum of the middle map.
+
+        In between are the rooted probabilities of ImageNet's classes, if the network has the weights for them.
         """
         middle, last = self.middle_and_last(x)
         published = self.head(last)
@@ -239,8 +240,8 @@ class EfficientNetLite(nn.Module):
     def reading_maps(self, x: Images) -> list[Float[Tensor, "image _ rows columns"]]:
         """Maps whose means over locations are the readings.
 
-        A maximum stands where it was found; the probabilities of ImageNet's classes belong to no location, so they are
-        the same at each.
+        A maximum is placed where it was found; the probabilities of ImageNet's classes belong to no location, so they
+        are the same at each.
         """
         middle, last = self.middle_and_last(x)
         published = self.head(last)
@@ -268,7 +269,7 @@ class EfficientNetLite(nn.Module):
 
 
 def rooted(maps: Images) -> Images:
-    """Each channel over the root of its mean over the image, so that the mean of what is left is that root."""
+    """Divide each channel by the root of its mean over the image, so that its new mean is that root."""
     return maps * torch.rsqrt(maps.mean((2, 3), keepdim=True) + WEAK)
 
 
@@ -309,7 +310,7 @@ def renamed(published: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def build_lite(weights: Mapping[str, Tensor], variant: LiteVariant = LITE0) -> EfficientNetLite:
-    """The network with these weights of phi, and nothing else initialised on the way."""
+    """The network with these weights of phi, made without initialising random weights first."""
     with torch.device("meta"):
         network = EfficientNetLite(variant)
     network.load_state_dict(weights, assign=True)
@@ -317,7 +318,7 @@ def build_lite(weights: Mapping[str, Tensor], variant: LiteVariant = LITE0) -> E
 
 
 def published_lite(published: Mapping[str, Tensor], variant: LiteVariant) -> EfficientNetLite:
-    """The network with its published weights, those of the 1000-class classifier too."""
+    """The network with its published weights, including those of the 1000-class classifier."""
     network = build_lite(renamed(published), variant)
     network.class_weights, network.class_biases = published["_fc.weight"], published["_fc.bias"]
     return network

@@ -1,6 +1,6 @@
-"""Readings: vectors that one pass of a network gives of an image, beside phi.
+"""Readings: further vectors that one pass of a network gives for an image, in addition to phi.
 
-A network may offer several, of several layers; of any other network the mean of phi is the one reading. Each is the
+A network may offer several, from several layers; any other network has one reading, the mean of phi. Each is the
 mean of a map over locations, so that a score that is linear in readings can be shown where it comes from.
 """
 
@@ -23,7 +23,7 @@ class Readable(Protocol):
         """How many numbers each reading has."""
 
     def readings(self, x: Images, /) -> list[Float[Tensor, "image _"]]:
-        """Of normalised images, in one pass."""
+        """The readings of normalised images, in one pass."""
 
     def reading_maps(self, x: Images, /) -> list[Float[Tensor, "image _ rows columns"]]:
         """Maps whose means over locations are the readings."""

@@ -6,7 +6,7 @@ every block ends in a 2x2 max-pool that rounds down, so 84 px give 5x5 locations
 convolution with batch norm and no activation, and the sum is activated before pooling; C128F has no ReLU after its
 last batch norm. No convolution has a bias: batch norm follows each.
 
-Several members of one width stand side by side as one network of grouped convolutions: each reads the image and its own
+Several members of one width can be joined into one network of grouped convolutions: each reads the image and its own
 channels only, and their features are concatenated, each member's times a factor (`balance`). Implants read the channels
 of all members.
 
@@ -50,7 +50,7 @@ def convolution(
 
 
 class ResidualBlock(nn.Module):
-    """Three 3x3 convolutions with batch norm and swish beside a 1x1 shortcut, then a max-pool over `pool` x `pool`."""
+    """Three 3x3 convolutions with batch norm and swish, a 1x1 shortcut, then a max-pool over `pool` x `pool`."""
 
     def __init__(
         self, channels_in: int, channels_out: int, members: int = 1, *, first: bool = False, pool: int = 2
@@ -82,7 +82,7 @@ class ResidualBlock(nn.Module):
         return [a1, a2, _pooled(a3, self.pool)]
 
     def tail(self) -> Tail:
-        """The description of this block's layers, for implants beside it."""
+        """The description of this block's layers, for their implants."""
         channels_in, channels = self.conv1.in_channels, self.conv1.out_channels
         return Tail(
             (
@@ -115,7 +115,7 @@ class PlainBlock(nn.Module):
         return [_pooled(self.relu(a1) if self.relu is not None else a1, self.pool)]
 
     def tail(self) -> Tail:
-        """The description of this block's layer, for an implant beside it."""
+        """The description of this block's layer, for its implant."""
         activation: Activation | None = "relu" if self.relu is not None else None
         return Tail((ImplantedLayer(0, self.conv1.in_channels, 3, activation=activation, pool=self.pool),))
 

@@ -1,8 +1,8 @@
-"""Networks side by side: what each sees of an image, joined.
+"""Networks side by side, as one network: their maps of an image are joined.
 
-All read the same image, at one size, and have maps of as many locations. The pooled feature of each has unit length, so
-that none outweighs another in the cosine, whose value is then the mean of theirs. Implants would need one description
-of several last layers, which there is none of: they are for single networks.
+All read the same image, at one size, and their maps have equally many locations. The pooled feature of each has unit
+length, so that none outweighs another in the cosine, which is then the mean of their cosines. Implants would need one
+description of several last layers, which does not exist, so only single networks have them.
 """
 
 from collections.abc import Sequence
@@ -17,11 +17,11 @@ from implanting.networks.efficientnet import EfficientNetLite
 Images = Float[Tensor, "image channel height width"]
 
 SILENT = 1e-12
-"""The length below which a map is nothing at all, and stays so."""
+"""A map whose mean is shorter than this is not scaled up: it is zero but for rounding."""
 
 
 class SideBySide(nn.Module):
-    """phi: the maps of several networks, each over the length of its mean, as one map of all their channels."""
+    """phi: the maps of several networks, each divided by the length of its mean, as one map of all their channels."""
 
     tail = None
 
@@ -39,16 +39,16 @@ class SideBySide(nn.Module):
     def activations(
         self, x: Images
     ) -> tuple[list[Float[Tensor, "image _ _ _"]], Float[Tensor, "image dim rows columns"]]:
-        """No map for implants to read, and phi."""
+        """phi, and no maps, since there are no implants to read them."""
         return [], self(x)
 
     @property
     def reading_dims(self) -> tuple[int, ...]:
-        """How many numbers each reading has, one member after the other."""
+        """The length of each reading, one member after the other."""
         return tuple(dim for member in self.networks for dim in member.reading_dims)
 
     def readings(self, x: Images) -> list[Float[Tensor, "image _"]]:
-        """Those of each member, one member after the other."""
+        """The readings of each member, one member after the other."""
         return [reading for member in self.networks for reading in member.readings(x)]
 
     def reading_maps(self, x: Images) -> list[Float[Tensor, "image _ rows columns"]]:
@@ -61,10 +61,10 @@ class SideBySide(nn.Module):
         return cast(list[EfficientNetLite], list(self.members))
 
     def map_size(self, height: int, width: int) -> tuple[int, int]:
-        """The locations (rows, columns) that an image of this size gives, which are those of every member."""
+        """The locations (rows, columns) of an image of this size, which are the same for every member."""
         return self.networks[0].map_size(height, width)
 
 
 def of_unit_mean(maps: Images) -> Images:
-    """Each image's map over the length of its mean over locations."""
+    """Each image's map, divided by the length of its mean over locations."""
     return maps / maps.mean((2, 3), keepdim=True).norm(dim=1, keepdim=True).clamp_min(SILENT)

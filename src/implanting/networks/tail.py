@@ -48,7 +48,7 @@ class Tail:
 
     def __post_init__(self) -> None:
         if not self.layers:
-            raise ConfigError("the tail has no layer: name at least one convolution to implant beside")
+            raise ConfigError("the tail has no layer: name at least one convolution that gets an implant")
         for number, layer in enumerate(self.layers):
             for role, other in (("below", layer.below), ("adds", layer.adds)):
                 if other is not None and not 0 <= other < number:

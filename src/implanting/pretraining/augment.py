@@ -42,7 +42,7 @@ def random_flip(images: Images, generator: Generator) -> Images:
 
 
 def color_jitter(images: Images, strength: float, generator: Generator) -> Images:
-    """Brightness, contrast and saturation, each scaled by a factor drawn from [1 - strength, 1 + strength]."""
+    """Scale brightness, contrast and saturation, each by a factor drawn from [1 - strength, 1 + strength]."""
     factors = 1 + strength * (2 * torch.rand(3, len(images), 1, 1, 1, generator=generator) - 1)
     brightness, contrast, saturation = factors.to(images.device)
     pixels = images.float() * brightness
@@ -53,7 +53,7 @@ def color_jitter(images: Images, strength: float, generator: Generator) -> Image
 
 
 def augment(images: Images, config: AugmentConfig, generator: Generator) -> Images:
-    """All the changes that a configuration asks for."""
+    """Make all the changes that a configuration asks for."""
     if config.crop_padding:
         images = random_crop(images, config.crop_padding, config.crop_mode, generator)
     if config.flip:
@@ -64,6 +64,6 @@ def augment(images: Images, config: AugmentConfig, generator: Generator) -> Imag
 
 
 def shrink(images: Float[Tensor, "image 3 height width"], size: int) -> Float[Tensor, "image 3 {size} {size}"]:
-    """Normalised images at a smaller size, by antialiased bilinear resizing, in channels_last memory order."""
+    """Shrink normalised images by antialiased bilinear resizing; the result is in channels_last memory order."""
     smaller = F.interpolate(images, size=(size, size), mode="bilinear", antialias=True)
     return smaller.contiguous(memory_format=torch.channels_last)

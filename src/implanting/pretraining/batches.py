@@ -37,10 +37,10 @@ class Batch(NamedTuple):
     """The images of one step."""
 
     images: UInt8[Tensor, "image height width 3"]
-    """Augmented."""
+    """The images, augmented."""
     labels: Int[Tensor, " image"]
     indices: Int[Tensor, " image"]
-    """Their indices among the base images."""
+    """The indices of the images among the base images."""
 
 
 def batch(image_set: ImageSet, config: AugmentConfig, batch_size: int, seed: int, step: int) -> Batch:

@@ -25,7 +25,7 @@ class DrawnEpisodes:
     classes: Int[Tensor, "episode way"]
     indices: Int[Tensor, "episode way image"]
     further: Int[Tensor, " further"]
-    """Images of base classes: as many per episode, or all of one step of co-training."""
+    """Further images of base classes: equally many per episode, or all images of a step of co-training."""
 
     def images(
         self, image_set: ImageSet, config: PretrainConfig, step: int

@@ -14,7 +14,7 @@ from implanting.runtime import checked
 
 @dataclass(frozen=True)
 class Started:
-    """Training begins, or goes on from a step."""
+    """Training begins, or continues from a step."""
 
     step: int
     steps: int
@@ -75,7 +75,7 @@ def event_document(event: Event) -> dict[str, Any]:
 
 
 def event_from_document(document: Mapping[str, Any]) -> Event:
-    """The inverse of `event_document`; what later versions may add is left out."""
+    """The inverse of `event_document`; fields that later versions may add are ignored."""
     if not isinstance(document, Mapping) or str(document.get("event")) not in KINDS:
         raise ValueError("it names no event that this version knows")
     return checked(document, KINDS[str(document["event"])])

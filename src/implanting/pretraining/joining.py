@@ -104,14 +104,14 @@ def _balance(bases: Sequence[BaseNetwork], validation: ImageSet) -> Float[Tensor
 
 
 def _joined_classifier(classifiers: Sequence[CosineClassifier]) -> dict[str, Tensor]:
-    """Class weights of unit length per member, so that none outweighs another by the length of its class weights."""
+    """Join class weights, those of each member at unit length, so that none outweighs another by their length."""
     weights = [F.normalize(classifier.class_weights, dim=1) for classifier in classifiers]
     tau = torch.stack([classifier.tau for classifier in classifiers]).mean()
     return {"class_weights": torch.cat(weights, dim=1), "tau": tau}
 
 
 def _summed(facts: Sequence[TrainingFacts]) -> TrainingFacts:
-    """The cost of all; loss, accuracy and tests on validation classes were those of single networks."""
+    """The summed cost of all members; loss, accuracy and validation are left out, as they are of single networks."""
     seconds = sum(fact.seconds for fact in facts)
     return dataclasses.replace(
         facts[0], seconds=seconds, loss=None, accuracy=None, tau=None, validation=(), calibration=None

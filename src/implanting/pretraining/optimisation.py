@@ -13,7 +13,7 @@ MOMENTUM = 0.9
 """Nesterov momentum, as in TADAM and Gidaris & Komodakis."""
 
 STEPS = ((0.0, 1.0), (1 / 3, 0.06), (2 / 3, 0.012), (5 / 6, 0.0024))
-"""The schedule of Gidaris & Komodakis as shares of training: from this share on, this factor."""
+"""The schedule of Gidaris & Komodakis: pairs of a share of training and the factor that applies from it on."""
 
 
 def total_steps(config: PretrainConfig, images: int) -> int:
@@ -66,5 +66,5 @@ def load_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tenso
 
 
 def _laid_out_like(weight: Tensor, value: Tensor) -> Tensor:
-    """The value in the memory order of its weight: fused optimisers go through both without looking at strides."""
+    """The value in the memory order of its weight: fused optimisers pair their elements without regard to strides."""
     return torch.empty_like(weight, dtype=value.dtype).copy_(value) if value.shape == weight.shape else value

@@ -23,7 +23,7 @@ from implanting.runtime import Progress, check_destination, holds, is_our_pictur
 from implanting.version import __version__
 
 LOG, CURVES = ".jsonl", ".png"
-"""Endings of the files that are written beside a base network."""
+"""Endings of the files that are written next to a base network."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def _model(
 def _start_from(
     base: BaseNetwork, config: PretrainConfig, network: Network, classifier: CosineClassifier | None, images: ImageSet
 ) -> None:
-    """Take the weights of a finished base network; its class weights too, where both learn the same classes."""
+    """Take the weights of a finished base network, and its class weights if both learn the same classes."""
     if not base.finished:
         raise ConfigError(f"`start`: the training of {base.name} is not finished; finish it with `resume`")
     known = base.classifier if base.class_names == images.class_names else None

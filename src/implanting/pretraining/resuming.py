@@ -1,4 +1,4 @@
-"""Going on with a run: its checkpoint, after checking that it is of this very run."""
+"""Resume a run from its checkpoint, after checking that the checkpoint belongs to this very run."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ FREE = frozenset({"validate_every", "validation_tasks", "save_every"})
 
 
 def resume(run: Run, out: Path) -> None:
-    """Go on from a checkpoint where there is one; only the host of rank 0 need have it."""
+    """Continue from a checkpoint if there is one; only the host of rank 0 needs the file."""
     found = _read(run, out) if rank() == 0 and out.exists() else None
     saved = from_rank_zero(found)
     if saved is not None:

@@ -83,7 +83,7 @@ class Run:
         return self.step == self.steps
 
     def train_step(self, model: nn.Module) -> Float[Tensor, " 2"]:
-        """One step of gradient descent on the next batch or episodes; gives its loss and accuracy."""
+        """Take one step of gradient descent on the next batch or episodes; return its loss and accuracy."""
         if self.episodes is not None:
             figures = model(self._next_episodes(self.episodes))
             self._descend(figures[0])
@@ -120,7 +120,7 @@ class Run:
         )
 
     def _inputs_of(self, drawn: DrawnEpisodes) -> tuple[Tensor, Tensor]:
-        """The images of episodes and the further ones, as pixels or as what a frozen network made of them."""
+        """The images of episodes and the further ones, as pixels or as the vectors of a frozen network."""
         if self.vectors is not None:
             return self.vectors[drawn.indices.flatten()], self.vectors[drawn.further]
         images, further = drawn.images(self.images, self.config, self.step)
@@ -141,7 +141,7 @@ class Run:
         return self.config.batch_size if self.episodes is None else self.config.episode.images
 
     def inputs(self, images: UInt8[Tensor, "image height width 3"]) -> Float[Tensor, "image 3 _ _"]:
-        """Normalised images, shrunken in the first part of training where the configuration says so."""
+        """Normalised images, shrunk in the first part of training if the configuration says so."""
         normalised = self.description.normalisation(images)
         size, shrunken = self.config.shrink_size, self.step < self.config.shrink_share * self.steps
         return shrink(normalised, size) if size is not None and shrunken else normalised
@@ -159,7 +159,7 @@ class Run:
         self.step += 1
 
     def note(self, loss: float, accuracy: float, seconds: float) -> None:
-        """Take the averages over a few steps, and the seconds since training began."""
+        """Store the averages over a few steps, and the seconds since training began."""
         self.loss, self.accuracy, self.tau, self.seconds = loss, accuracy, self.model.tau, seconds
 
     def validate(self) -> Validation | None:
@@ -212,7 +212,7 @@ class Run:
 
     @property
     def classifier(self) -> CosineClassifier | None:
-        """The class weights that are learned, where such are."""
+        """The learned class weights, if the system has any."""
         return self.model.classifier if isinstance(self.model, StageOne | DynamicFewShot) else None
 
     def _own(self) -> dict[str, Tensor]:
@@ -224,7 +224,7 @@ class Run:
         return dataclasses.replace(self.description, training=self.facts())
 
     def save(self, out: Path) -> None:
-        """Write the checkpoint; while training is unfinished, with what is needed to go on."""
+        """Write the checkpoint; while training is unfinished, it includes the optimiser's state."""
         further = {} if self.finished else optimizer_tensors(self.optimizer)
         if rank() == 0:
             further |= prefixed("method", self._own())

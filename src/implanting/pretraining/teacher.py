@@ -21,7 +21,7 @@ VIEWS = 2
 """The image and its mirror."""
 
 BATCH = 512
-"""Images asked about at once."""
+"""Images that the teacher answers at once."""
 
 
 def soft_labels(
@@ -43,5 +43,5 @@ def soft_labels(
 def targets(
     labels: Int[Tensor, " image"], soft: Float[Tensor, "image base_class"], teacher_share: float
 ) -> Float[Tensor, "image base_class"]:
-    """Labels and a teacher's answers mixed: probabilities that a network is to give."""
+    """Mix labels with a teacher's answers: the probabilities that a network is trained to give."""
     return torch.lerp(F.one_hot(labels, soft.shape[1]).float(), soft, teacher_share)

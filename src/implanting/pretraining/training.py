@@ -40,10 +40,10 @@ def pretrain(
     stop: Callable[[], bool] = lambda: False,
     progress: Progress = silent,
 ) -> BaseNetwork:
-    """Train on base classes, save to `out`, and give the base network. Where `out` is None, nothing is saved.
+    """Train on base classes, save to `out`, and return the base network. If `out` is None, nothing is saved.
 
-    If `stop` returns True, the run is saved and returned unfinished: `resume` continues it. An
-    `Output` in the place of a path says itself whether to resume or to overwrite.
+    If `stop` returns True, the run is saved and returned unfinished: `resume` continues it. An `Output`
+    instead of a path also says whether to resume or to overwrite.
     """
     if isinstance(out, str | Path):
         out = Output(Path(out), resume, overwrite)
@@ -54,7 +54,7 @@ def pretrain(
     with process_group(device):
         if out and out.resume:
             resume_run(run, out.path)
-        if not run.complete:  # else the file is finished, and stays as it is
+        if not run.complete:  # otherwise the file is finished and is not written again
             train(run, out.path if out else None, observe if rank() == 0 else ignore, stop)
     return run.base()
 
@@ -106,7 +106,7 @@ class Meter:
         self.before = run.seconds
 
     def record(self, figures: Float[Tensor, " 2"], last: bool) -> Stepped | None:
-        """Take one step's loss and accuracy; every few steps, and at the last, let the run note their averages."""
+        """Add one step's loss and accuracy; every few steps, and at the last, give the run their averages."""
         run = self.run
         self.window.append(figures)
         if len(self.window) < self.every and not run.finished and not last:

@@ -33,7 +33,7 @@ def _line(event: Event) -> str:
 
 
 def read_log(path: Path) -> list[Event]:
-    """The events of a log; a last line that a kill cut short is passed over."""
+    """The events of a log; a last line that was cut off when the process was killed is skipped."""
     with open_file(path) as file:
         lines = file.read().split(b"\n")
     events = []
@@ -42,7 +42,7 @@ def read_log(path: Path) -> list[Event]:
             events.append(event_from_document(parse_json(line)))
         except ValueError as fault:
             raise DataError(
-                f"{path} is damaged: line {number} is no event of a training ({fault}); move it away to go on without"
+                f"{path} is damaged: line {number} is not an event of a run ({fault}); move it away to go on without"
             ) from fault
     return events
 

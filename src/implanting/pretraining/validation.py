@@ -1,6 +1,7 @@
 """Tests on validation classes: few-shot accuracy during training, and calibration at the end.
 
-Validation classes never steer training. The calibration that they give serves tasks with too few supports to tell.
+Validation classes never steer training. The calibration that they give is used for tasks that have too few supports
+to be calibrated themselves.
 """
 
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ from implanting.networks import Network
 SHOT, QUERIES = 5, 15
 
 IMAGES = 100
-"""Images of each validation class that tasks draw from, at most, so that a test takes seconds."""
+"""The largest number of images per validation class that tasks draw from, so that a test takes seconds."""
 
 CALIBRATING_TASKS = 200
 
@@ -76,7 +77,7 @@ class FewShotTest:
 
 
 def few_shot_test(config: PretrainConfig, validation: ImageSet, normalisation: Normalisation) -> FewShotTest:
-    """5-way 5-shot tasks; smaller ones where there are fewer than five classes or twenty images per class."""
+    """Draw 5-way 5-shot tasks, or smaller ones if there are fewer than five classes or twenty images per class."""
     images = validation.subset(torch.cat([indices[:IMAGES] for indices in validation.indices_by_class()]))
     tasks = TaskConfig(
         way=min(5, len(images.class_names)),
@@ -99,7 +100,7 @@ def why_no_validation(validation: ImageSet) -> str | None:
 def one_shot_calibration(
     phi: Float[Tensor, "image location dim"], image_set: ImageSet, classify: PrototypeClassifier
 ) -> Calibration:
-    """From all queries of many tasks with one support per class."""
+    """Calibrate on all queries of many tasks with one support per class."""
     way, queries = min(5, len(image_set.class_names)), min(QUERIES, image_set.smallest_class - 1)
     tasks = draw_tasks(image_set, TaskConfig(way, 1, queries, CALIBRATING_TASKS))
     cosines, truth = PrototypeMethod(phi, classify).cosines(tasks)

@@ -68,7 +68,7 @@ class KeptResults:
 
 @dataclass(frozen=True)
 class Described:
-    """What the file of a result says beside its numbers."""
+    """The description of a result in its file, in addition to the numbers."""
 
     method: str
     images: str
@@ -96,7 +96,7 @@ def _read_result(file: Path) -> Result | None:
 
 
 def _check(per_task: np.ndarray, confusion: np.ndarray, config: TaskConfig) -> None:
-    """Raise unless these are the accuracies of so many tasks and counts of answers."""
+    """Raise an error unless these are accuracies of this number of tasks, and counts of answers."""
     if per_task.shape != (config.tasks,) or per_task.dtype.kind != "f" or not ((per_task >= 0) & (per_task <= 1)).all():
         raise ValueError("no accuracies")
     if confusion.ndim != 2 or confusion.dtype.kind not in "iu" or (confusion < 0).any():

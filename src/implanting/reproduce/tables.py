@@ -102,7 +102,7 @@ class Table:
         return dataclasses.replace(self, columns=columns, rows=tuple(row for row in rows if row.cells))
 
     def with_systems(self) -> "Table":
-        """With our own runs of the systems that are quoted from the literature, beside their reported figures."""
+        """The table with our own runs of the systems quoted from the literature, next to the reported figures."""
         if not any(row.system for row in self.rows):
             raise ConfigError(f"{self.name} quotes no system of the literature: leave out `systems`")
         return dataclasses.replace(self, rows=tuple(_run_by_us(row) for row in self.rows))

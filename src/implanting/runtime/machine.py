@@ -51,7 +51,7 @@ def _left_in_group() -> int | None:
 
 
 def _left_of_limit() -> int | None:
-    """What `ulimit -v` leaves to this process."""
+    """The bytes that `ulimit -v` still allows this process."""
     if resource is None or not OWN.exists():
         return None
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]

@@ -27,6 +27,18 @@ def test_a_saved_base_comes_back_bit_by_bit(tmp_path, architecture, pooling):
     assert torch.equal(loaded.embed(images), base.embed(images))
 
 
+def test_a_base_in_half_precision_is_half_as_large_and_differs_by_rounding_alone(tmp_path):
+    base = toy_base(architecture=NetworkConfig(width=8))
+    for half in (False, True):
+        save_base(tmp_path / str(half), base.network, base.classifier, base.description, half=half)
+    assert (tmp_path / "True").stat().st_size < 0.55 * (tmp_path / "False").stat().st_size
+    loaded = load_base(tmp_path / "True")
+    state = base.network.state_dict()
+    for name, tensor in loaded.network.state_dict().items():
+        assert tensor.dtype == state[name].dtype
+        torch.testing.assert_close(tensor, state[name], rtol=2**-11, atol=2**-24)
+
+
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_a_base_embedded_in_another_document_comes_back(architecture):
     base = toy_base(architecture=architecture)

@@ -34,6 +34,8 @@ class Join:
     """The data set they were trained on: its validation classes balance, test and calibrate the joined network."""
     out: Path
     """The file of the joined network, such as both.safetensors."""
+    half: bool = False
+    """Store the weights in half precision, in a file of half the size."""
     overwrite: bool = False
     """Replace an existing file at --out."""
     json: bool = False
@@ -52,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
     bases = [load_base(base) for base in command.bases]
     joined = join(bases, _validation(command.data, bases))
     description = cast(BaseDescription, joined.description)  # every network that can be joined has one
-    save_base(command.out, cast(Network, joined.network), joined.classifier, description)
+    save_base(command.out, cast(Network, joined.network), joined.classifier, description, half=command.half)
     if command.json:
         print_document({"file": str(command.out), **description.document()})
         return 0

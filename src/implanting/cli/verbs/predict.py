@@ -155,7 +155,7 @@ def _check(command: Predict) -> None:
 
 
 def _check_out(out: Path, command: Predict) -> None:
-    """Refuse a file that is no earlier one of answers, or that is read: an image, the classifier, a list of paths."""
+    """Refuse to replace a file that has no answers of an earlier run, or that is an input of this one."""
     inputs = [command.file, *map(Path, command.images)]
     if "-" in command.images:
         inputs.append(Path("/dev/stdin"))  # the file that a shell gives as standard input; a pipe is none

@@ -176,7 +176,7 @@ def _going_on(said: set[str]) -> Iterator[None]:
     except ConfigError as error:
         if str(error) not in said:
             said.add(str(error))
-            say(f"training goes on without: {error}")
+            say(f"training continues without this file: {error}")
 
 
 @contextmanager
