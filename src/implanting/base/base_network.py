@@ -398,7 +398,7 @@ class BaseNetwork:
         digest.update(self.network.identity_text.encode())
         for name, value in self.tensors.items():
             digest.update(name.encode())
-            digest.update(value.cpu().contiguous().numpy())
+            digest.update(value.cpu().contiguous().numpy().data)
         return digest.hexdigest()
 
 

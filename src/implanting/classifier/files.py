@@ -86,7 +86,7 @@ def digest(tensors: Tensors) -> str:
     content = hashlib.sha256()
     for name in sorted(learnt):
         content.update(name.encode())
-        content.update(learnt[name].contiguous().numpy())
+        content.update(learnt[name].contiguous().numpy().data)
     return content.hexdigest()
 
 

@@ -113,7 +113,8 @@ def _observed(network: nn.Module, image: Tensor) -> tuple[list[Tensor], Pairs]:
     """The network's maps for an image, and the pairs of modules that `Pairs` describes."""
     names = {module: name for name, module in network.named_modules()}
     makers = [module for module in names if isinstance(module, nn.Conv2d | nn.BatchNorm2d)]
-    readers = [module for module in names if isinstance(module, (nn.BatchNorm2d, *ACTIVATIONS))]
+    followers: tuple[type[nn.Module], ...] = (nn.BatchNorm2d, *ACTIVATIONS)
+    readers = [module for module in names if isinstance(module, followers)]
     outputs: dict[nn.Module, list[Tensor]] = {module: [] for module in makers}
     inputs: dict[nn.Module, list[Tensor]] = {module: [] for module in readers}
     with (
