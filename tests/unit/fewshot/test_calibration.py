@@ -71,6 +71,17 @@ def test_the_less_may_be_refused_the_higher_is_the_threshold():
         assert thresholds[2] == known[-1]
 
 
+@pytest.mark.parametrize(("count", "refuse"), [(15, 0.1), (30, 0.05)])
+def test_few_scores_refuse_the_share_asked_for_on_average(count, refuse):
+    """Rounded up to a rank, the threshold would refuse 1 in 16 and 1 in 31."""
+    refused = []
+    for task in range(400):
+        scores = torch.randn(count + 200, generator=seeded(task), dtype=torch.float64)
+        threshold = Calibration(1.0, tuple(scores[:count].sort().values.tolist()), "supports").threshold(refuse)
+        refused.append((scores[count:] > threshold).double().mean())
+    assert torch.stack(refused).mean().item() == pytest.approx(refuse, abs=0.008)
+
+
 def test_scores_that_are_enough_are_not_helped():
     known = tuple(torch.randn(19, generator=seeded(), dtype=torch.float64).sort().values.tolist())
     assert Calibration(1.0, known, "supports").backed_by(USUAL).threshold(0.05) == known[-1]
