@@ -123,8 +123,10 @@ def mean_prominence(rooted: Float[Tensor, "image known_class"]) -> float:
 
 
 SMALL_IMAGES = 48
-"""Side in pixels up to which implants helped from two supports per class on (FC100 at 32 px). On miniImageNet at 84 px
-they cost 1.5 to 3.8 points with 2 to 10 supports, whatever their settings, and gained with 20 (docs/lab-log.md)."""
+"""Side in pixels up to which implants were ahead of a head from two supports per class on, if the network was trained
+by dense classification (FC100 at 32 px). On miniImageNet at 84 px they cost 1.5 to 3.8 points with 2 to 10 supports,
+whatever their settings, and gained with 20; on the pooled networks of `fc100` a head was ahead of them
+(docs/lab-log.md)."""
 
 
 @dataclass(frozen=True)
@@ -155,11 +157,11 @@ class UsageDefaults:
 def _usage_of(description: BaseDescription) -> UsageDefaults:
     """Defaults for a network trained by stage 1, from validation classes of FC100 (32 px) and miniImageNet (84 px)."""
     calibration = description.training.calibration
-    small = max(description.image_size) <= SMALL_IMAGES
+    gain = max(description.image_size) <= SMALL_IMAGES and description.config.pooling == "dense"
     return UsageDefaults(
-        implants_from_shots=2 if small else 20,
+        implants_from_shots=2 if gain else 20,
         calibrations={1: calibration} if calibration else {},
-        implants_beat_head=small,
+        implants_beat_head=gain,
     )
 
 

@@ -16,8 +16,9 @@ def test_advice_for_networks_that_stage_1_trained():
     assert (usage.implants_from_shots, usage.implants_beat_head, usage.support_views(1)) == (2, True, 1)
 
 
-def test_larger_images_are_answered_by_a_head():
-    usage = load_base("miniimagenet").usage
+@pytest.mark.parametrize("name", ["miniimagenet", "fc100"])
+def test_larger_images_and_pooled_networks_are_answered_by_a_head(name):
+    usage = load_base(name).usage
     assert (usage.implants_from_shots, usage.implants_beat_head) == (20, False)
 
 
