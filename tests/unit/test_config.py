@@ -88,7 +88,7 @@ def test_changes_to_a_recipe_leave_the_rest_as_it_is():
     changed = RecipeChanges(width=3, epochs=0.5, learning_rate=0.2).applied_to(config)
     assert (changed.architecture.width, changed.epochs, changed.iterations) == (3, 0.5, None)
     assert asdict(changed) == asdict(config) | {
-        "architecture": {"network": "resnet12", "width": 3, "wide": False, "members": 1},
+        "architecture": {"network": "resnet12", "width": 3, "wide": False, "members": 1, "last_pool": True},
         "epochs": 0.5,
         "iterations": None,
         "learning_rate": 0.2,
