@@ -123,7 +123,7 @@ def _draw_scale(axes: "Axes", limits: Limits, label: str) -> None:
     axes.imshow(upright, aspect="auto", extent=(0, 1, limits.low, limits.high))
     axes.set_xticks([])
     axes.set_yticks([limits.low, (limits.low + limits.high) / 2, limits.high])
-    axes.yaxis.set_major_formatter("{x:.2f}")
+    axes.yaxis.set_major_formatter("{x:z.2f}")
     axes.yaxis.tick_right()
     axes.yaxis.set_label_position("right")
     axes.set_ylabel(label, fontsize=SMALL)
