@@ -35,7 +35,7 @@ class Together(Generic[Item, Answer]):
             waiting, self._waiting = self._waiting, []
         try:
             answers = self._work([item for item, _ in waiting])
-        except BaseException as error:
+        except BaseException as error:  # raised again in every call that waits, including this one
             for _, future in waiting:
                 future.set_exception(error)
             return
