@@ -28,6 +28,21 @@ def test_a_title_is_not_cut_to_the_width_of_its_table(capsys, monkeypatch):
     assert capsys.readouterr().out.splitlines()[0] == title
 
 
+def test_names_are_left_whole_where_no_terminal_limits_them(capsys):
+    name = "photos/" + "a very long name " * 20
+    print_table("doubts", ["photo", "class", "looks like"], [[name, "oak", "elm 0.93"]])
+    assert f"│ {name}" in capsys.readouterr().out
+
+
+def test_figures_are_aligned_at_the_right_and_names_at_the_left(capsys):
+    print_table("", ["photo", "class", "share"], [["a.jpg", "oak", "+7.5 ± 0.1"], ["b.jpg", "birch", "10.0"]])
+    assert "│ a.jpg │ oak   │ +7.5 ± 0.1 │\n│ b.jpg │ birch │       10.0 │" in capsys.readouterr().out
+    print_table("", ["class", "images"], [["oak", "8"], ["elm", "12"]])
+    assert "│ oak   │      8 │\n│ elm   │     12 │" in capsys.readouterr().out
+    print_table("", ["class", "right"], [["oak", "9.0 % (8.1 to 9.7)"], ["elm", "10.0 %"]])
+    assert "│ oak   │ 9.0 % (8.1 to 9.7) │\n│ elm   │ 10.0 %             │" in capsys.readouterr().out
+
+
 RED = "\x1b[31mrose\x1b[0m"
 
 

@@ -161,7 +161,9 @@ def _readable_help() -> ConstructorRegistry:
         if not isinstance(spec, StructConstructorSpec):
             return None
         texts = [field for home in homes if isinstance(home, StructConstructorSpec) for field in home.fields]
-        return dataclasses.replace(spec, fields=tuple(_dress_field(_with_help(field, texts)) for field in spec.fields))
+        fields = (_dress_field(_with_help(field, texts)) for field in spec.fields)
+        nested = info.type.__name__.endswith("Config")  # a recipe may set these, so that both flags have a use
+        return dataclasses.replace(spec, fields=tuple(fields) if nested else tuple(map(_one_flag, fields)))
 
     return registry
 
@@ -180,6 +182,14 @@ def _with_help(field: StructFieldSpec, homes: Sequence[StructFieldSpec]) -> Stru
         return next((text for text in found if text), None)
 
     return dataclasses.replace(field, helptext=first)
+
+
+def _one_flag(field: StructFieldSpec) -> StructFieldSpec:
+    """Offer only `--slim`, not `--no-slim` too, for what is off by default; its help needs no default either."""
+    if field.default is not False:
+        return field
+    kind: Any = Annotated[field.type, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(help_behavior_hint="")]
+    return dataclasses.replace(field, type=kind)
 
 
 def _dress_field(field: StructFieldSpec) -> StructFieldSpec:

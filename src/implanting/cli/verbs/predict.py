@@ -54,9 +54,11 @@ class Predict:
     are printed as they come; an image that cannot be read has a row that says why.
     """
 
-    file: Annotated[Path, tyro.conf.Positional]
+    file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="CLASSIFIER")]
     """A classifier made by `implanting fit`."""
-    images: Annotated[tuple[str, ...], tyro.conf.Positional]
+    images: Annotated[
+        tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="IMAGE...", help_behavior_hint="(required)")
+    ]
     """Image files, folders, patterns, or - for standard input."""
     top: int = 1
     """How many of the most probable classes to show."""

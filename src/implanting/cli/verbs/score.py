@@ -36,11 +36,11 @@ class ScoreCommand:
     count as fitting no class: the right answer for them is the label given to `implanting fit --unknown`.
     """
 
-    file: Annotated[Path, tyro.conf.Positional]
+    file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="CLASSIFIER")]
     """A classifier made by `implanting fit`."""
-    labelled: Annotated[Path, tyro.conf.Positional]
+    labelled: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER")]
     """A folder with one sub-folder per class."""
-    report: Path | None = None
+    report: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Write a report to this file (.html): confusion matrix, and heat maps of right and wrong answers."""
     shown: int = 12
     """The largest number of right answers, and of wrong ones, that the report shows."""
