@@ -126,7 +126,11 @@ def _changed(command: Fit, start: Path) -> ImageClassifier:
     if command.refit:
         return classifier.refit()
     if classifier.learned_.implants is not None and (command.add or command.add_images or command.remove):
-        say("the implants stay as they were trained for the earlier classes; --refit trains them again")
+        again = "--refit" if classifier.supports_ is not None else "fitting all photos with --keep-supports"
+        say(
+            "the implants, and the calibration of probabilities, stay as they were for the earlier classes, so "
+            f"probabilities are less reliable; {again} trains and calibrates again"
+        )
     return classifier
 
 
