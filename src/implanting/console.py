@@ -32,8 +32,6 @@ PLAIN_INTERVAL = 15.0
 FORMULA = re.compile(r"\s*[=+\-@]")
 """Initial characters of a cell that make a spreadsheet treat it as a formula."""
 
-FIGURE, WHOLE_NUMBER = re.compile(r"[+-]?\d"), re.compile(r"\d+$")
-
 UNLIMITED = 10_000
 """Columns of a table that no terminal shows: its lines are not folded, so that programs find whole names."""
 
@@ -176,14 +174,20 @@ def answers_are_watched() -> bool:
     return sys.stdout.isatty()
 
 
-def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> None:
-    """Print a table on stdout, as wide as the terminal; as wide as its names if stdout is a file or a program."""
+def print_table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "", figures: bool = True
+) -> None:
+    """Print a table on stdout, as wide as the terminal; as wide as its names if stdout is a file or a program.
+
+    All columns but the first are aligned at the right if there are two or more of them and they hold `figures`; a
+    single one, if it holds whole numbers.
+    """
     cells = [[plain_lines(text) for text in row] for row in rows]
     table = Table(show_header=any(columns))
     for number, column in enumerate(columns):
-        figures = number > 0 and _are_figures([row[number] for row in cells], several=len(columns) > 2)
+        right = number > 0 and ((figures and len(columns) > 2) or all(row[number].isdecimal() for row in cells))
         table.add_column(
-            Text(plain_lines(column)), justify="right" if figures else "left", overflow="fold"
+            Text(plain_lines(column)), justify="right" if right else "left", overflow="fold"
         )  # a truncated name would be useless
     for row in cells:
         table.add_row(*map(Text, row))
@@ -195,9 +199,3 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
         (console if console.is_terminal else Console(width=UNLIMITED)).print(table)
         if caption:
             console.print(Text(plain_lines(caption)))
-
-
-def _are_figures(cells: Sequence[str], several: bool) -> bool:
-    """Whether a column has figures, to be aligned at the right; of a single column, only whole numbers are."""
-    figure = FIGURE if several else WHOLE_NUMBER
-    return all(figure.match(text) for text in cells if text)

@@ -127,10 +127,19 @@ def parse(command: type[Command], verb: str, arguments: Sequence[str], default: 
         raise
 
 
+VALUE_ERROR = r"Value error;? Error parsing (\S+):"
+
 SENTENCES = (
     (re.compile(r"Required options;? Missing from implanting (\w+):"), r"\1 needs"),
     (re.compile(r"((?:--\S+ )?[A-Z]{3,}) (\S.*?)\.? \(required\)"), r"\1 (\2)"),
     (re.compile(r"Unrecognized options;? Unrecognized options:"), "unrecognized options:"),
+    (
+        re.compile(r"Invalid choice;? invalid choice '(.*?)' for argument '(\S+)'\. Expected one of \((.*?),?\)\."),
+        r"\2 is '\1'; expected one of \3",
+    ),
+    (re.compile(rf"{VALUE_ERROR} .*?invalid literal for int.*?: ('.*?');? .*"), r"\1 is \2; expected a whole number"),
+    (re.compile(rf"{VALUE_ERROR} .*?could not convert string to float: ('.*?');? .*"), r"\1 is \2; expected a number"),
+    (re.compile(r";? Perhaps you meant: (--[\w-]+).*"), r" (perhaps you meant \1)"),
     (re.compile(r"Missing argument;? Missing value for argument '(\S+)'\. Expected \d+ values\."), r"\1 needs a value"),
 )
 """Headings of tyro's errors, which lose their sense on one line, and sentences in their place."""

@@ -154,9 +154,14 @@ def test_a_wrong_flag_is_one_line_with_a_hint_at_the_help(
         (["predict"], "predict needs CLASSIFIER (A classifier made by `implanting fit`); "),
         (["fit", "photos", "--out"], "--out needs a value; "),
         (["demo", "--nope"], "unrecognized options: --nope; "),
+        (["fit", "photos", "--out", "a", "--slimm"], "unrecognized options: --slimm (perhaps you meant --slim); "),
+        (["predict", "a", "b", "--top", "x"], "--top is 'x'; expected a whole number; "),
+        (["fit", "photos", "--out", "a", "--threads", "many"], "--threads is 'many'; expected a whole number; "),
+        (["fit", "photos", "--out", "a", "--refuse", "some"], "--refuse is 'some'; expected a number; "),
+        (["fit", "photos", "--out", "a", "--head", "hat"], "--head is 'hat'; expected one of 'auto', 'logistic', "),
     ],
 )
-def test_an_option_that_is_missing_is_named_in_a_sentence(
+def test_an_option_that_is_missing_or_wrong_is_named_in_a_sentence(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 2

@@ -105,4 +105,5 @@ def _table(command: Check, title: str, columns: Sequence[str], rows: Sequence[Se
         print_text(f"{title}: none")
         return
     further = len(rows) - command.most
-    print_table(title, columns, rows[: command.most], f"and {further} more (--most, --json)" if further > 0 else "")
+    more = f"and {further} more (--most, --json)" if further > 0 else ""
+    print_table(title, columns, rows[: command.most], more, figures=False)

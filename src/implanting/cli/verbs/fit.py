@@ -196,4 +196,4 @@ def _show_doubts(command: Fit, examples: Examples, findings: Findings) -> None:
     further = len(findings.mislabelled) - len(rows)
     source = shlex.quote(str(command.photos or command.out))
     more = f"{further} more: implanting check {source}" if further else ""
-    print_table("photos that look mislabelled", ["photo", "class", "looks like"], rows, more)
+    print_table("photos that look mislabelled", ["photo", "class", "looks like"], rows, more, figures=False)
