@@ -19,7 +19,7 @@ def shown(truth: str, answer: str, classes: tuple[str, ...]) -> Shown:
     return Shown.of(f"photos/{truth}/1.jpg", truth, answer, explanation)
 
 
-VOID = {"meta", "img", "br"}
+VOID = {"meta", "img", "br", "wbr"}
 
 
 class Page(HTMLParser):

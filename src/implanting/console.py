@@ -12,7 +12,7 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -31,6 +31,9 @@ PLAIN_INTERVAL = 15.0
 
 FORMULA = re.compile(r"\s*[=+\-@]")
 """Initial characters of a cell that make a spreadsheet treat it as a formula."""
+
+UNLIMITED = 10_000
+"""Columns of a table that no terminal shows: its lines are not folded, so that programs find whole names."""
 
 NUMBER = re.compile(r"[+-]?\d+(\.\d+)?(e[+-]?\d+)?", re.I)
 
@@ -171,21 +174,28 @@ def answers_are_watched() -> bool:
     return sys.stdout.isatty()
 
 
-def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> None:
-    """Print a table on stdout."""
+def print_table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "", figures: bool = True
+) -> None:
+    """Print a table on stdout, as wide as the terminal; as wide as its names if stdout is a file or a program.
+
+    All columns but the first are aligned at the right if there are two or more of them and they hold `figures`; a
+    single one, if it holds whole numbers.
+    """
+    cells = [[plain_lines(text) for text in row] for row in rows]
     table = Table(show_header=any(columns))
     for number, column in enumerate(columns):
-        justify: Literal["left", "right"] = "right" if number and len(columns) > 2 else "left"
+        right = number > 0 and ((figures and len(columns) > 2) or all(row[number].isdecimal() for row in cells))
         table.add_column(
-            Text(plain_lines(column)), justify=justify, overflow="fold"
+            Text(plain_lines(column)), justify="right" if right else "left", overflow="fold"
         )  # a truncated name would be useless
-    for row in rows:
-        table.add_row(*(Text(plain_lines(text)) for text in row))
+    for row in cells:
+        table.add_row(*map(Text, row))
     if rank() == 0:
         console = Console()
         console.print(
             Text(plain_lines(title), style="table.title"), soft_wrap=True
         )  # otherwise it would be cut to the table's width
-        console.print(table)
+        (console if console.is_terminal else Console(width=UNLIMITED)).print(table)
         if caption:
             console.print(Text(plain_lines(caption)))

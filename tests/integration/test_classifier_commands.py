@@ -190,7 +190,8 @@ def test_changing_a_saved_classifier(trees, photos, tmp_path, capsys):
     assert main([*change, "--add", f"moss={photos / 'strange'}", "--remove", "oak"]) == 0
     said = capsys.readouterr()
     assert json.loads(said.out)["classes"] == {"ash": 4, "moss": 6, "red beech": 4, "élm": 4}
-    assert "--refit trains them again" in said.err
+    assert "calibration of probabilities, stay as they were for the earlier classes" in said.err
+    assert "; --refit trains and calibrates again" in said.err
     assert trees.read_bytes() == before
     assert {row["class"] for row in predicted(capsys, out, photos / "strange")} == {"moss"}
     oak = photos / "asked" / "oak" / "*.png"

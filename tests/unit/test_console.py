@@ -28,6 +28,23 @@ def test_a_title_is_not_cut_to_the_width_of_its_table(capsys, monkeypatch):
     assert capsys.readouterr().out.splitlines()[0] == title
 
 
+def test_names_are_left_whole_where_no_terminal_limits_them(capsys):
+    name = "photos/" + "a very long name " * 20
+    print_table("doubts", ["photo", "class", "looks like"], [[name, "oak", "elm 0.93"]])
+    assert f"│ {name}" in capsys.readouterr().out
+
+
+def test_figures_are_aligned_at_the_right_and_names_at_the_left(capsys):
+    print_table("", ["", "1-shot", "5-shot"], [["dense", "7.5 ± 0.1", "9"], ["gap", "10.0", "11.5"]])
+    assert "│ dense │ 7.5 ± 0.1 │      9 │\n│ gap   │      10.0 │   11.5 │" in capsys.readouterr().out
+    print_table("", ["photo", "class", "looks like"], [["a.jpg", "3.elm", "oak"], ["b.jpg", "4.", "b"]], figures=False)
+    assert "│ a.jpg │ 3.elm │ oak        │\n│ b.jpg │ 4.    │ b          │" in capsys.readouterr().out
+    print_table("", ["class", "images"], [["oak", "8"], ["elm", "12"]])
+    assert "│ oak   │      8 │\n│ elm   │     12 │" in capsys.readouterr().out
+    print_table("", ["class", "right"], [["oak", "9.0 % (8.1 to 9.7)"], ["elm", "10.0 %"]])
+    assert "│ oak   │ 9.0 % (8.1 to 9.7) │\n│ elm   │ 10.0 %             │" in capsys.readouterr().out
+
+
 RED = "\x1b[31mrose\x1b[0m"
 
 

@@ -229,7 +229,8 @@ class ImageClassifier:
     def _changed(self: Own) -> Own:
         if self.learned_.implants is not None:
             warnings.warn(
-                "the implants stay as they were trained for the earlier classes; refit() trains them again",
+                "the implants, and the calibration of probabilities, stay as they were for the earlier classes, so "
+                "probabilities are less reliable; refit() trains and calibrates again",
                 ImplantsKept,
                 stacklevel=3,
             )

@@ -127,10 +127,19 @@ def parse(command: type[Command], verb: str, arguments: Sequence[str], default: 
         raise
 
 
+VALUE_ERROR = r"Value error;? Error parsing (\S+):"
+
 SENTENCES = (
     (re.compile(r"Required options;? Missing from implanting (\w+):"), r"\1 needs"),
     (re.compile(r"((?:--\S+ )?[A-Z]{3,}) (\S.*?)\.? \(required\)"), r"\1 (\2)"),
     (re.compile(r"Unrecognized options;? Unrecognized options:"), "unrecognized options:"),
+    (
+        re.compile(r"Invalid choice;? invalid choice '(.*?)' for argument '(\S+)'\. Expected one of \((.*?),?\)\."),
+        r"\2 is '\1'; expected one of \3",
+    ),
+    (re.compile(rf"{VALUE_ERROR} .*?invalid literal for int.*?: ('.*?');? .*"), r"\1 is \2; expected a whole number"),
+    (re.compile(rf"{VALUE_ERROR} .*?could not convert string to float: ('.*?');? .*"), r"\1 is \2; expected a number"),
+    (re.compile(r";? Perhaps you meant: (--[\w-]+).*"), r" (perhaps you meant \1)"),
     (re.compile(r"Missing argument;? Missing value for argument '(\S+)'\. Expected \d+ values\."), r"\1 needs a value"),
 )
 """Headings of tyro's errors, which lose their sense on one line, and sentences in their place."""
@@ -161,7 +170,9 @@ def _readable_help() -> ConstructorRegistry:
         if not isinstance(spec, StructConstructorSpec):
             return None
         texts = [field for home in homes if isinstance(home, StructConstructorSpec) for field in home.fields]
-        return dataclasses.replace(spec, fields=tuple(_dress_field(_with_help(field, texts)) for field in spec.fields))
+        fields = (_dress_field(_with_help(field, texts)) for field in spec.fields)
+        nested = info.type.__name__.endswith("Config")  # a recipe may set these, so that both flags have a use
+        return dataclasses.replace(spec, fields=tuple(fields) if nested else tuple(map(_one_flag, fields)))
 
     return registry
 
@@ -180,6 +191,14 @@ def _with_help(field: StructFieldSpec, homes: Sequence[StructFieldSpec]) -> Stru
         return next((text for text in found if text), None)
 
     return dataclasses.replace(field, helptext=first)
+
+
+def _one_flag(field: StructFieldSpec) -> StructFieldSpec:
+    """Offer only `--slim`, not `--no-slim` too, for what is off by default; its help needs no default either."""
+    if field.default is not False:
+        return field
+    kind: Any = Annotated[field.type, tyro.conf.FlagCreatePairsOff, tyro.conf.arg(help_behavior_hint="")]
+    return dataclasses.replace(field, type=kind)
 
 
 def _dress_field(field: StructFieldSpec) -> StructFieldSpec:

@@ -4,13 +4,15 @@ In this room, labels are names of folders. It knows nothing about data sets or c
 """
 
 from implanting.images.decoding import DRAFT_MARGIN, ImageSource, decode, list_sources, name_of, stored_size
-from implanting.images.finding import find_images, other_files
+from implanting.images.finding import find_images, folders_in
 from implanting.images.folders import (
     LabelledImages,
     holds_images,
     inspect_folder,
     list_class_folders,
+    other_files,
     read_folder,
+    remark_on_others,
     subfolders,
     undecodable,
 )
@@ -30,6 +32,7 @@ __all__ = [
     "decode_all",
     "decode_batches",
     "find_images",
+    "folders_in",
     "holds_images",
     "inspect_folder",
     "list_class_folders",
@@ -39,6 +42,7 @@ __all__ = [
     "other_files",
     "read_folder",
     "reflect",
+    "remark_on_others",
     "resize",
     "resize_all",
     "stored_size",

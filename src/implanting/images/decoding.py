@@ -3,11 +3,9 @@
 The choices made: the number of pixels is checked before decoding. We use the first frame of an animation. The camera's
 orientation (EXIF) is applied. A JPEG far larger than needed is decoded at a fraction of its size, which Pillow calls
 draft mode. Transparent pixels are blended with white. Grey of 16 and 32 bits, and colour of 16, are scaled to 8 bits,
-not clipped. Files do not say which value is white, and cameras store 10, 12 or 14 bits in 16, so white is the largest
-value of the smallest such number of bits that no pixel exceeds (for 16-bit files, a `DataWarning` reports it). Pillow
-keeps only the high bytes of 16-bit colour, so a file that is dark in them is read once more for the low bytes.
-Floating-point grey is scaled by the first of 1, 255 and 65535 that no pixel exceeds. If there is none, the darkest
-pixel becomes black and the brightest white. HEIC is read if `pillow-heif` is installed (the extra `[heic]`).
+not clipped; `deep.py` says by which value of white. Floating-point grey is scaled by the first of 1, 255 and 65535 that
+no pixel exceeds. If there is none, the darkest pixel becomes black and the brightest white. HEIC is read if
+`pillow-heif` is installed (the extra `[heic]`).
 
 Files are not trusted. We open only formats that Pillow decodes by itself; for others, such as PostScript, it would
 start another program. Large images are decoded one at a time, and only if there is enough memory.
@@ -16,11 +14,9 @@ start another program. Large images are decoded one at a time, and only if there
 import io
 import os
 import re
-import sys
 import threading
-import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import cache, partial
 from pathlib import Path
 from typing import IO, Any, cast
@@ -30,7 +26,8 @@ from jaxtyping import UInt8
 from PIL import ExifTags, Image, ImageFile, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
-from implanting.errors import DataWarning, ImageError
+from implanting.errors import ImageError
+from implanting.images.deep import EIGHT_BITS, SIXTEEN_BITS, WHITES, Reopen, load_deep, report_scaling, white_of
 from implanting.runtime import free_memory, open_file
 
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP", "AVIF")
@@ -44,6 +41,8 @@ HEIF = "HEIF"
 
 HEIF_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
 """The brands that follow `ftyp` at the beginning of such a file."""
+
+TIFF_BEGINNINGS = (b"II*\0", b"MM\0*")
 
 CAMERA_ONLY = frozenset({".heic", ".heif"})
 """Extensions of phone photos that Pillow alone cannot read; an error is better than silently skipping them."""
@@ -66,8 +65,6 @@ UPRIGHT, LYING = 1, (5, 6, 7, 8)
 Encoded = str | os.PathLike[str] | bytes | bytearray | memoryview
 """A file, or the bytes of one."""
 
-Reopen = Callable[[], AbstractContextManager[Image.Image]]
-
 ImageSource = Encoded | Image.Image | np.ndarray
 
 LARGE = 40_000_000
@@ -81,16 +78,8 @@ ONE_LARGE_IMAGE = threading.Lock()
 
 BOMBS = (Image.DecompressionBombError, Image.DecompressionBombWarning)
 
-EIGHT_BITS, SIXTEEN_BITS = 255, 65535
-
-WHITES = (EIGHT_BITS, 1023, 4095, 16383, SIXTEEN_BITS)
-"""Possible values of white in grey images of 16 bits or more: the largest numbers of 8, 10, 12, 14 and 16 bits."""
-
-COLOUR = ("RGB", "RGBA", "RGBX")
-"""Modes of colour images."""
-
-SWAPPED = {"B": "L", "L": "B", "N": "B" if sys.byteorder == "little" else "L"}
-"""The order of two bytes under which Pillow, which keeps the high byte of the two, keeps the low one."""
+FLOATING_WHITES = (1, EIGHT_BITS, SIXTEEN_BITS)
+"""Possible values of white in floating-point grey images."""
 
 PREMULTIPLIED = {"La": "LA", "RGBa": "RGBA"}
 """Modes with premultiplied alpha, and the modes to which Pillow converts them."""
@@ -120,10 +109,7 @@ def _decode(image: Image.Image, name: str, again: Reopen | None = None) -> Image
     """Decode an opened image; `again` opens the same file once more."""
     _check_pixels(image, name)
     with _room_for(image, name), _faults_named(name):
-        low_bytes = _rawmode_of_low_bytes(image)
-        image.load()
-        if low_bytes is not None and again is not None:
-            _scale_colour(image, low_bytes, again)
+        load_deep(image, again)
         upright = ImageOps.exif_transpose(image) if _orientation(image) != UPRIGHT else image
         return _to_rgb(upright, name)
 
@@ -154,41 +140,6 @@ def _faults_named(name: str) -> Iterator[None]:
         raise ImageError(f"{name} needs more memory to decode than there is: scale it down") from None
     except Exception as fault:  # damaged files make Pillow's many parsers raise anything
         raise ImageError(f"{name} is damaged or truncated ({_reason(fault)}): replace or remove it") from fault
-
-
-def _rawmode_of_low_bytes(image: Image.Image) -> str | None:
-    """Return Pillow's name for the low bytes of colour of 16 bits, of which it reads the high ones; None for others."""
-    tile = list(getattr(image, "tile", ()))
-    if image.mode not in COLOUR or not tile:
-        return None
-    rawmode = _rawmode(tile[0].args)
-    colour, _, order = rawmode.partition(";16")
-    return f"{colour};16{SWAPPED[order]}" if colour in COLOUR and order in SWAPPED else None
-
-
-def _rawmode(arguments: Any) -> str:
-    return str(arguments if isinstance(arguments, str) else (arguments or [""])[0])
-
-
-def _scale_colour(image: Image.Image, low_bytes: str, again: Reopen) -> None:
-    """Scale colour of 16 bits in place if no pixel exceeds the white of 14 bits or fewer, as for grey."""
-    high = np.asarray(image)
-    if high[..., :3].max(initial=0) > WHITES[-2] >> 8:
-        return
-    with again() as same:
-        same.tile = [tile._replace(args=_with_rawmode(tile.args, low_bytes)) for tile in same.tile]  # type: ignore[attr-defined] # of ImageFile
-        same.load()
-        values = high.astype(np.uint16) << 8 | np.asarray(same)
-    colours = values[..., :3]
-    white = next(white for white in WHITES if colours.max() <= white)
-    _report_scaling("colour", int(colours.max()), white)
-    scaled = high.copy()
-    scaled[..., :3] = np.rint(colours * np.float32(EIGHT_BITS / white))
-    image.paste(Image.fromarray(scaled, image.mode))
-
-
-def _with_rawmode(arguments: Any, rawmode: str) -> Any:
-    return rawmode if isinstance(arguments, str) else (rawmode, *arguments[1:])
 
 
 def stored_size(source: ImageSource) -> tuple[int, int]:
@@ -254,7 +205,8 @@ def _opened(stream: io.BufferedIOBase, source: Encoded, name: str) -> Image.Imag
             return Image.open(cast(IO[bytes], stream), formats=_formats(stream))
     except ImageError as error:
         if isinstance(error.__cause__, UnidentifiedImageError):
-            raise ImageError(f"{name} is not an image that can be read {_unknown(source)}") from None
+            stream.seek(0)
+            raise ImageError(f"{name} is not an image that can be read {_unknown(source, stream.read(4))}") from None
         raise
 
 
@@ -287,8 +239,10 @@ def _reason(fault: Exception) -> str:
     return fault.strerror if isinstance(fault, OSError) and fault.strerror else str(fault)
 
 
-def _unknown(source: Encoded) -> str:
+def _unknown(source: Encoded, beginning: bytes) -> str:
     """Describe a file that is not an image, and what to do with it."""
+    if beginning in TIFF_BEGINNINGS:
+        return "(a TIFF of an unusual kind, such as grey of 16 bits with alpha): save it as PNG"
     path = Path(source) if isinstance(source, str | os.PathLike) else None
     if path and path.suffix.lower() in CAMERA_ONLY:
         remedy = "save it as JPEG" if _reads_heif() else "pip install 'implanting[heic]', or save it as JPEG"
@@ -343,20 +297,10 @@ def _image_of_array(array: np.ndarray) -> Image.Image:
 def _eight_bits(grey: np.ndarray, mode: str, name: str) -> UInt8[np.ndarray, "height width"]:
     darkest, white = _range(grey, mode, name)
     if mode.startswith("I;16"):
-        _report_scaling("grey", int(grey.max()), int(white))
+        report_scaling("grey", int(grey.max()), int(white))
     precise: type[np.floating[Any]] = np.float64 if max(abs(darkest), abs(white)) > SIXTEEN_BITS else np.float32
     scaled = (grey.astype(precise) - darkest) * (EIGHT_BITS / (white - darkest))
     return np.rint(scaled).clip(0, EIGHT_BITS).astype(np.uint8)
-
-
-def _report_scaling(kind: str, brightest: int, white: int) -> None:
-    if brightest > 0 and white < SIXTEEN_BITS:
-        warnings.warn(
-            f"a {kind} image of 16 bits has no pixel above {white}: it is read as one of {white.bit_length()} bits, as "
-            "cameras save them, and not as a dark one",
-            DataWarning,
-            stacklevel=3,
-        )
 
 
 def _range(grey: np.ndarray, mode: str, name: str) -> tuple[float, float]:
@@ -364,10 +308,8 @@ def _range(grey: np.ndarray, mode: str, name: str) -> tuple[float, float]:
     darkest, brightest = float(grey.min()), float(grey.max())
     if not np.isfinite(darkest + brightest):
         raise ImageError(f"{name} has pixels that are not finite numbers: replace them, or save it with 8 or 16 bits")
-    if darkest >= 0:
-        whites = (1, EIGHT_BITS, SIXTEEN_BITS) if mode == "F" else WHITES
-        if white := next((white for white in whites if brightest <= white), None):
-            return 0.0, float(white)
+    if darkest >= 0 and (white := white_of(brightest, FLOATING_WHITES if mode == "F" else WHITES)):
+        return 0.0, float(white)
     return darkest, max(brightest, darkest + 1)
 
 

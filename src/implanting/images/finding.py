@@ -4,7 +4,6 @@ import fnmatch
 import glob
 import os
 import sys
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -109,8 +108,6 @@ def _extensions() -> str:
     return ", ".join(sorted(IMAGE_EXTENSIONS))
 
 
-def other_files(inputs: Sequence[str | Path]) -> Counter[str]:
-    """Count the files in the input folders that are not images, by extension, the most common first."""
-    folders = [Path(name) for name in inputs if str(name) != STANDARD_INPUT and Path(name).is_dir()]
-    others = Counter(file.suffix.lower() for folder in folders for file in files_in(folder) if not is_image(file))
-    return Counter(dict(others.most_common()))
+def folders_in(inputs: Sequence[str | Path]) -> list[Path]:
+    """Return those of the inputs that are folders."""
+    return [Path(name) for name in inputs if str(name) != STANDARD_INPUT and Path(name).is_dir()]

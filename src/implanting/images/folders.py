@@ -11,7 +11,7 @@ decode every image twice.
 
 import hashlib
 import warnings
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,8 @@ from implanting.runtime import Progress, silent
 
 PASSED_OVER = "__MACOSX"
 """The folder that macOS adds to archives, with metadata of every file."""
+
+VIDEO = frozenset({".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpg", ".mts", ".webm", ".wmv"})
 
 NAMED = 5
 """The largest number of files that a remark names; the rest are counted."""
@@ -108,8 +110,10 @@ class LabelledImages:
 
     paths: list[Path]
     labels: list[str]
-    skipped: int
-    """Files in the class folders that are not images, by their extension."""
+    skipped: Mapping[str, int]
+    """The number of files that are not images, by their extension."""
+    loose: list[Path]
+    """Images in no class folder, which are left out."""
     bad: list[Failure]
     """Images that failed to decode and were left out."""
     copies: list[tuple[Path, ...]]
@@ -119,7 +123,10 @@ class LabelledImages:
         """The problems found, one per line."""
         remarks = []
         if self.skipped:
-            remarks.append(f"skipped {_count(self.skipped, 'file')} without an image's extension")
+            remarks.append(remark_on_others(self.skipped))
+        if self.loose:
+            found = f"{_count(len(self.loose), 'image')}, such as {self.loose[0].name},"
+            remarks.append(f"left out {found} in no class folder: move each into the folder of its class")
         if self.bad:
             remarks.append(f"left out: {_some([failure.reason for failure in self.bad])}")
         if self.copies:
@@ -133,7 +140,7 @@ def inspect_folder(path: str | Path, *, skip_bad: bool = False, progress: Progre
 
     With `skip_bad`, all images are decoded once to find bad ones. Without it, a bad image raises an error when used.
     """
-    classes, skipped = list_class_folders(path)
+    classes, _ = list_class_folders(path)
     bad = undecodable([file for files in classes.values() for file in files], progress) if skip_bad else []
     left_out = {failure.source for failure in bad}
     kept = {name: [file for file in files if file not in left_out] for name, files in classes.items()}
@@ -144,7 +151,21 @@ def inspect_folder(path: str | Path, *, skip_bad: bool = False, progress: Progre
         )
     paths = [file for files in kept.values() for file in files]
     labels = [name for name, files in kept.items() for _ in files]
-    return LabelledImages(paths, labels, skipped, bad, _copies_between(kept))
+    loose = [entry for entry in _entries(Path(path)) if entry.is_file() and is_image(entry)]
+    return LabelledImages(paths, labels, other_files([path]), loose, bad, _copies_between(kept))
+
+
+def other_files(folders: Sequence[str | Path]) -> Counter[str]:
+    """Count the files in folders that are not images, by extension, the most common first."""
+    files = (file for folder in folders for file in files_in(Path(folder)))
+    return Counter(dict(Counter(file.suffix.lower() for file in files if not is_image(file)).most_common()))
+
+
+def remark_on_others(others: Mapping[str, int]) -> str:
+    """Describe files that are not images and were skipped."""
+    counts = ", ".join(f"{number} {ending or 'without an ending'}" for ending, number in others.items())
+    video = "; videos are not read: save their frames as images first" if VIDEO & others.keys() else ""
+    return f"skipped {_count(sum(others.values()), 'file')} without an image's extension ({counts}){video}"
 
 
 def read_folder(path: str | Path, *, skip_bad: bool = False) -> tuple[list[Path], list[str]]:

@@ -59,8 +59,14 @@ def figure(picture: Pixels, name: str, remark: str) -> str:
     height, width = picture.shape[:2]
     return (
         f'<figure><img src="data:image/jpeg;base64,{data}" width={width} height={height} alt="{name}, {remark}" '
-        f'loading="lazy"><figcaption title="{name}">{name}<br><small>{remark}</small></figcaption></figure>'
+        f'loading="lazy"><figcaption title="{name}">{_breakable(name)}<br><small>{_breakable(remark)}</small>'
+        "</figcaption></figure>"
     )
+
+
+def _breakable(text: str) -> str:
+    """Let long names break between their words: `Sooty_<wbr>Albatross`."""
+    return text.replace("_", "_<wbr>")
 
 
 def scale(explanation: Explanation) -> str:

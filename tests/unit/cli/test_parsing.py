@@ -37,6 +37,34 @@ def test_none_is_never_offered(verb: str, capsys: pytest.CaptureFixture[str]) ->
     assert "None" not in help_of(verb, capsys)
 
 
+@pytest.mark.parametrize(
+    ("verb", "usage"),
+    [
+        ("fit", "[OPTIONS] [FOLDER]"),
+        ("predict", "[OPTIONS] CLASSIFIER IMAGE..."),
+        ("score", "[OPTIONS] CLASSIFIER FOLDER"),
+        ("check", "[OPTIONS] FOLDER|CLASSIFIER"),
+        ("suggest", "[OPTIONS] CLASSIFIER IMAGE..."),
+        ("explain", "[OPTIONS] CLASSIFIER IMAGE..."),
+        ("export", "[OPTIONS] CLASSIFIER"),
+    ],
+)
+def test_help_names_what_to_give_and_shows_one_flag_per_switch(
+    verb: str, usage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = help_of(verb, capsys)
+    assert told.startswith(f"usage: implanting {verb} [-h] {usage}\n")
+    assert "(default: )" not in told
+    assert re.findall(r"--no-[\w-]+", told) in ([], ["--no-keep-supports"])
+
+
+def test_switches_that_are_on_by_default_or_part_of_a_recipe_can_be_turned_off(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert "--no-open" in help_of("serve", capsys)
+    assert {"--no-flip", "--no-wide"} <= set(re.findall(r"--no-[\w-]+", help_of("pretrain", capsys)))
+
+
 def test_none_is_refused_and_values_are_taken(capsys: pytest.CaptureFixture[str]) -> None:
     required = ["--base", "a", "--data", "b"]
     with pytest.raises(ConfigError, match="--threads"):
@@ -123,12 +151,17 @@ def test_a_wrong_flag_is_one_line_with_a_hint_at_the_help(
     ("arguments", "said"),
     [
         (["fit", "photos"], "fit needs --out FILE (Write the classifier to this file (.safetensors)); "),
-        (["predict"], "predict needs PATH (A classifier made by `implanting fit`); "),
+        (["predict"], "predict needs CLASSIFIER (A classifier made by `implanting fit`); "),
         (["fit", "photos", "--out"], "--out needs a value; "),
         (["demo", "--nope"], "unrecognized options: --nope; "),
+        (["fit", "photos", "--out", "a", "--slimm"], "unrecognized options: --slimm (perhaps you meant --slim); "),
+        (["predict", "a", "b", "--top", "x"], "--top is 'x'; expected a whole number; "),
+        (["fit", "photos", "--out", "a", "--threads", "many"], "--threads is 'many'; expected a whole number; "),
+        (["fit", "photos", "--out", "a", "--refuse", "some"], "--refuse is 'some'; expected a number; "),
+        (["fit", "photos", "--out", "a", "--head", "hat"], "--head is 'hat'; expected one of 'auto', 'logistic', "),
     ],
 )
-def test_an_option_that_is_missing_is_named_in_a_sentence(
+def test_an_option_that_is_missing_or_wrong_is_named_in_a_sentence(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 2

@@ -1,8 +1,6 @@
 """Grey, palettes, alpha, inks, 16 bits, 32 bits and floating point: all become 8-bit RGB."""
 
 import io
-import struct
-import zlib
 
 import numpy as np
 import pytest
@@ -63,85 +61,6 @@ def test_sixteen_bits_are_scaled_not_clipped():
     levels = np.array([[0, 257, 32896, 65535]], np.uint16)
     decoded = decode(as_bytes(Image.fromarray(levels)))
     assert [decoded.getpixel((x, 0))[0] for x in range(4)] == [0, 1, 128, 255]
-
-
-def deep_png(values: np.ndarray) -> bytes:
-    """A PNG of 16 bits per channel, which Pillow does not write."""
-    height, width, channels = values.shape
-    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in values)
-    header = struct.pack(">IIBBBBB", width, height, 16, {3: 2, 4: 6}[channels], 0, 0, 0)
-    chunks = (b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b"")
-    parts = [
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
-    ]
-    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
-
-
-def deep_tiff(values: np.ndarray, order: str, compressed: bool, orientation: int = 1) -> bytes:
-    """A TIFF of 16 bits per channel in one strip."""
-    height, width, _ = values.shape
-    strip = values.astype(f"{order}u2").tobytes()
-    strip = zlib.compress(strip) if compressed else strip
-    short, long, tags = 3, 4, 11
-    bits_at = 8 + 2 + 12 * tags + 4
-    entries = [
-        (256, short, 1, width), (257, short, 1, height), (258, short, 3, bits_at),
-        (259, short, 1, 8 if compressed else 1), (262, short, 1, 2), (273, long, 1, bits_at + 6),
-        (274, short, 1, orientation), (277, short, 1, 3), (278, short, 1, height), (279, long, 1, len(strip)),
-        (284, short, 1, 1),
-    ]  # fmt: skip
-    packed = [
-        struct.pack(f"{order}HHI", tag, kind, count)
-        + (struct.pack(f"{order}I", value) if kind == long or count > 1 else struct.pack(f"{order}HH", value, 0))
-        for tag, kind, count, value in entries
-    ]
-    start = (b"II" if order == "<" else b"MM") + struct.pack(f"{order}HIH", 42, 8, tags)
-    return start + b"".join(packed) + struct.pack(f"{order}IHHH", 0, 16, 16, 16) + strip
-
-
-DEEP = {
-    "png": deep_png,
-    "tiff": lambda values: deep_tiff(values, "<", compressed=False),
-    "tiff, big-endian": lambda values: deep_tiff(values, ">", compressed=False),
-    "tiff, compressed": lambda values: deep_tiff(values, "<", compressed=True),
-    "tiff, big-endian and compressed": lambda values: deep_tiff(values, ">", compressed=True),
-}
-
-
-@pytest.mark.parametrize("kind", DEEP)
-@pytest.mark.parametrize("bits", [10, 12, 14])
-def test_colour_of_fewer_bits_in_sixteen_is_scaled_and_said(kind, bits):
-    white = 2**bits - 1
-    values = np.array([[[0, white // 2, white], [white // 4, 3, white // 3]]], np.uint16)
-    with pytest.warns(DataWarning, match=f"a colour image of 16 bits has no pixel above {white}: .*of {bits} bits"):
-        decoded = np.asarray(decode(DEEP[kind](values)))
-    assert np.array_equal(decoded, np.rint(values * np.float32(255 / white)))
-
-
-@pytest.mark.parametrize("kind", DEEP)
-def test_colour_of_sixteen_bits_is_read_to_a_level_and_without_a_word(kind):
-    values = np.array([[[0, 30000, 65535], [16384, 300, 12345]]], np.uint16)
-    decoded = np.asarray(decode(DEEP[kind](values))).astype(int)
-    assert np.abs(decoded - values / 257).max() <= 1
-
-
-def test_alpha_of_deep_colour_is_not_scaled():
-    values = np.array([[[4095, 0, 0, 65535], [4095, 4095, 4095, 0]]], np.uint16)
-    with pytest.warns(DataWarning, match="12 bits"):
-        decoded = decode(deep_png(values))
-    assert [decoded.getpixel((x, 0)) for x in (0, 1)] == [RED, WHITE]
-
-
-def test_deep_colour_is_turned_upright():
-    values = np.zeros((1, 2, 3), np.uint16)
-    values[0, 0] = 4095, 0, 0
-    with pytest.warns(DataWarning, match="12 bits"):
-        decoded = decode(deep_tiff(values, "<", compressed=False, orientation=6))
-    assert (decoded.size, decoded.getpixel((0, 0))) == ((1, 2), RED)
-
-
-def test_black_deep_colour_needs_no_word():
-    assert decode(deep_png(np.zeros((1, 1, 3), np.uint16))).getpixel((0, 0)) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(("mode", "colour"), [("LA", (0, 128)), ("RGBA", (0, 0, 0, 128)), ("PA", (0, 128))])

@@ -27,10 +27,22 @@ def test_paths_and_labels(trees):
 
 def test_other_files_are_skipped_and_told(trees):
     (trees / "oak" / "notes.txt").write_text("")
-    with pytest.warns(DataWarning, match="skipped 1 file without an image's extension"):
+    with pytest.warns(DataWarning, match=r"skipped 1 file without an image's extension \(1 \.txt\)$"):
         paths, _ = read_folder(trees)
     assert len(paths) == 4
-    assert inspect_folder(trees).skipped == 1
+    assert inspect_folder(trees).skipped == {".txt": 1}
+    (trees / "oak" / "leaf.MOV").write_text("")
+    (remark,) = inspect_folder(trees).remarks()
+    assert remark.endswith("(1 .mov, 1 .txt); videos are not read: save their frames as images first")
+
+
+def test_images_beside_the_class_folders_are_told(trees):
+    Image.new("RGB", (4, 4)).save(trees / "lost.png")
+    found = inspect_folder(trees)
+    assert len(found.paths) == 4
+    assert found.remarks() == [
+        "left out 1 image, such as lost.png, in no class folder: move each into the folder of its class"
+    ]
 
 
 def test_bad_images_are_left_out_only_if_asked(trees):

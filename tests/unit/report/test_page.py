@@ -60,6 +60,14 @@ def test_names_of_classes_are_shown_whole(report):
     assert "ellipsis" not in render(report)
 
 
+def test_long_names_break_between_their_words(report):
+    explanation = dataclasses.replace(report.right[0].explanation, classes=("Sooty_Albatross", "elm"))
+    named = dataclasses.replace(report.right[0], explanation=explanation)
+    page = Page(render(dataclasses.replace(report, right=[named])))
+    assert "Sooty_Albatross" in "".join(page.text)
+    assert ("wbr", {}) in page.tags
+
+
 def test_an_answer_of_none_is_told(report):
     text = "".join(Page(render(report)).text)
     assert "answer: none of these" in text

@@ -26,7 +26,7 @@ class Check:
     Every photo is classified by a classifier that was fitted without it. Nothing is changed.
     """
 
-    examples: Annotated[Path, tyro.conf.Positional]
+    examples: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER|CLASSIFIER")]
     """A folder with one sub-folder per class, or a classifier made by `implanting fit`."""
     most: int = 20
     """The largest number of lines shown per list; the rest are counted."""
@@ -105,4 +105,5 @@ def _table(command: Check, title: str, columns: Sequence[str], rows: Sequence[Se
         print_text(f"{title}: none")
         return
     further = len(rows) - command.most
-    print_table(title, columns, rows[: command.most], f"and {further} more (--most, --json)" if further > 0 else "")
+    more = f"and {further} more (--most, --json)" if further > 0 else ""
+    print_table(title, columns, rows[: command.most], more, figures=False)

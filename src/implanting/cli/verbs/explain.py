@@ -23,9 +23,11 @@ from implanting.runtime import check_destination, is_our_picture, set_threads
 class Explain:
     """Draw a heat map of where an image resembles a class, over the image (see docs/heat-maps.md)."""
 
-    file: Annotated[Path, tyro.conf.Positional]
+    file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="CLASSIFIER")]
     """A classifier made by `implanting fit`."""
-    images: Annotated[tuple[str, ...], tyro.conf.Positional]
+    images: Annotated[
+        tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="IMAGE...", help_behavior_hint="(required)")
+    ]
     """The image to explain; or several images, a folder, a pattern, or - for standard input."""
     out: Path
     """Write the picture to this file (.png, .jpg, .pdf, .svg, .webp); for several images, name a folder."""

@@ -36,7 +36,7 @@ class Export:
     and open-set scores [n]. Class names, image size, resizing and the threshold of "none of these" are in its metadata.
     """
 
-    file: Annotated[Path, tyro.conf.Positional]
+    file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="CLASSIFIER")]
     """A classifier made by `implanting fit`."""
     onnx: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """File for the graph; default: the name of the classifier with the ending .onnx, unless --html is given."""

@@ -49,9 +49,7 @@ def expected_accuracy(findings: Findings, unknown: object = None, refuse: float 
     if not asked.total:
         return "the accuracy to expect is not known: it takes a class with two photos"
     refused = (
-        ""
-        if unknown is None
-        else f"; of photos of known classes, about {100 * refuse:g} % more are answered {unknown!r}"
+        "" if unknown is None else f"; of photos like these, about {100 * refuse:g} % more are answered {unknown!r}"
     )
     return f"accuracy to expect: {asked}; {HOW}{refused}"
 

@@ -1,6 +1,7 @@
 """`implanting fit`: make a classifier from photos, one sub-folder per class; or change a saved classifier."""
 
 import dataclasses
+import shlex
 import time
 import warnings
 from collections.abc import Hashable, Sequence
@@ -10,7 +11,7 @@ from typing import Annotated
 
 import tyro
 
-from implanting.advice import Examples, check, examples_of
+from implanting.advice import Examples, Findings, check, examples_of
 from implanting.classifier import KIND, ImageClassifier, from_text
 from implanting.cli.parsing import parse
 from implanting.cli.verbs.findings import document, doubt, expected_accuracy, remarks_on_copies
@@ -37,7 +38,7 @@ class Fit:
 
     out: Annotated[Path, tyro.conf.arg(metavar="FILE")]
     """Write the classifier to this file (.safetensors)."""
-    photos: Annotated[Path | None, tyro.conf.Positional] = None
+    photos: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="[FOLDER]")] = None
     """A folder with one sub-folder per class."""
     start: Annotated[Path | None, tyro.conf.arg(name="from", metavar="FILE")] = None
     """A saved classifier to change."""
@@ -45,7 +46,7 @@ class Fit:
     """Classes to add, each with a folder, a pattern or an image."""
     add_images: Annotated[tuple[str, ...], tyro.conf.arg(metavar="CLASS=IMAGES")] = ()
     """More images of existing classes."""
-    remove: tuple[str, ...] = ()
+    remove: Annotated[tuple[str, ...], tyro.conf.arg(metavar="CLASS...")] = ()
     """Classes to remove."""
     refit: bool = False
     """Train again after the change; needs a classifier that was made with --keep-supports."""
@@ -125,7 +126,11 @@ def _changed(command: Fit, start: Path) -> ImageClassifier:
     if command.refit:
         return classifier.refit()
     if classifier.learned_.implants is not None and (command.add or command.add_images or command.remove):
-        say("the implants stay as they were trained for the earlier classes; --refit trains them again")
+        again = "--refit" if classifier.supports_ is not None else "fitting all photos with --keep-supports"
+        say(
+            "the implants, and the calibration of probabilities, stay as they were for the earlier classes, so "
+            f"probabilities are less reliable; {again} trains and calibrates again"
+        )
     return classifier
 
 
@@ -176,13 +181,19 @@ def show(command: Fit, classifier: ImageClassifier, examples: Examples | None, s
         ["class", "images"],
         shown,
         f"{len(rows)} classes on {classifier.base_.name}, {'with' if implants else 'without'} implants, "
-        f"{seconds:.1f} s; try: implanting predict {command.out} IMAGE",
+        f"{seconds:.1f} s",
     )
-    if examples is None or findings is None:
+    if examples is not None and findings is not None:
+        print_text(expected_accuracy(findings, classifier.unknown, classifier.refuse))
+        _show_doubts(command, examples, findings)
+    print_text(f"try: implanting predict {shlex.quote(str(command.out))} IMAGE")
+
+
+def _show_doubts(command: Fit, examples: Examples, findings: Findings) -> None:
+    if not findings.mislabelled:
         return
-    print_text(expected_accuracy(findings, classifier.unknown, classifier.refuse))
-    if findings.mislabelled:
-        rows = [doubt(examples, one) for one in findings.mislabelled[:DOUBTS]]
-        further = len(findings.mislabelled) - len(rows)
-        more = f"{further} more: implanting check {command.photos or command.out}" if further else ""
-        print_table("photos that look mislabelled", ["photo", "class", "looks like"], rows, more)
+    rows = [doubt(examples, one) for one in findings.mislabelled[:DOUBTS]]
+    further = len(findings.mislabelled) - len(rows)
+    source = shlex.quote(str(command.photos or command.out))
+    more = f"{further} more: implanting check {source}" if further else ""
+    print_table("photos that look mislabelled", ["photo", "class", "looks like"], rows, more, figures=False)

@@ -28,7 +28,9 @@ class Join:
     teachers. The first one decides how queries are pooled. The result is a base network like any other.
     """
 
-    bases: Annotated[tuple[str, ...], tyro.conf.Positional]
+    bases: Annotated[
+        tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="BASE...", help_behavior_hint="(required)")
+    ]
     """Two or more files of `implanting pretrain`, or names of base networks."""
     data: Path
     """The data set they were trained on: its validation classes balance, test and calibrate the joined network."""

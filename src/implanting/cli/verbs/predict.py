@@ -36,11 +36,9 @@ from implanting.console import (
     telling_warnings,
 )
 from implanting.errors import CannotRefuse, ConfigError, DataError
-from implanting.images import Failure, find_images, other_files
+from implanting.images import Failure, find_images, folders_in, other_files, remark_on_others
 from implanting.runtime import check_destination, set_threads, silent
 from implanting.version import __version__
-
-VIDEO = frozenset({".avi", ".m4v", ".mkv", ".mov", ".mp4", ".mpg", ".mts", ".webm", ".wmv"})
 
 WIDEST = 60
 """Smallest width of the column of image names in a table."""
@@ -54,9 +52,11 @@ class Predict:
     are printed as they come; an image that cannot be read has a row that says why.
     """
 
-    file: Annotated[Path, tyro.conf.Positional]
+    file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="CLASSIFIER")]
     """A classifier made by `implanting fit`."""
-    images: Annotated[tuple[str, ...], tyro.conf.Positional]
+    images: Annotated[
+        tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="IMAGE...", help_behavior_hint="(required)")
+    ]
     """Image files, folders, patterns, or - for standard input."""
     top: int = 1
     """How many of the most probable classes to show."""
@@ -117,8 +117,8 @@ def main(arguments: Sequence[str]) -> int:
     if out is not None:
         _check_out(out, command)
     paths = find_images(command.images, skip_bad="-" in command.images)
-    if others := other_files(command.images):
-        say(_passed_over(others))
+    if others := other_files(folders_in(command.images)):
+        say(remark_on_others(others))
     paths = shard.of(paths) if shard else paths
     if shard and out and _finished(out, paths, command.file):
         return 0
@@ -160,12 +160,6 @@ def _check_out(out: Path, command: Predict) -> None:
     if "-" in command.images:
         inputs.append(Path("/dev/stdin"))  # the file that a shell gives as standard input; a pipe is none
     check_destination(out, "out", out.suffix, replaces=holds_answers, inputs=inputs, overwrite=command.overwrite)
-
-
-def _passed_over(others: dict[str, int]) -> str:
-    counts = ", ".join(f"{number} {ending or 'without an ending'}" for ending, number in others.items())
-    video = "; videos are not read: save their frames as images first" if VIDEO & others.keys() else ""
-    return f"skipped {sum(others.values())} files without an image's extension ({counts}){video}"
 
 
 def _loaded(command: Predict) -> ImageClassifier:

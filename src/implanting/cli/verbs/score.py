@@ -16,7 +16,7 @@ from implanting.bulk import csv_line
 from implanting.classifier import Answer, ImageClassifier, from_text
 from implanting.cli.parsing import parse
 from implanting.config import RunConfig, require
-from implanting.console import print_document, print_table, say, show_progress
+from implanting.console import print_document, print_table, print_text, say, show_progress
 from implanting.errors import ConfigError
 from implanting.fewshot import Share
 from implanting.images import inspect_folder
@@ -36,11 +36,11 @@ class ScoreCommand:
     count as fitting no class: the right answer for them is the label given to `implanting fit --unknown`.
     """
 
-    file: Annotated[Path, tyro.conf.Positional]
+    file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="CLASSIFIER")]
     """A classifier made by `implanting fit`."""
-    labelled: Annotated[Path, tyro.conf.Positional]
+    labelled: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FOLDER")]
     """A folder with one sub-folder per class."""
-    report: Path | None = None
+    report: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Write a report to this file (.html): confusion matrix, and heat maps of right and wrong answers."""
     shown: int = 12
     """The largest number of right answers, and of wrong ones, that the report shows."""
@@ -209,11 +209,10 @@ def show(command: ScoreCommand, score: Score, remarks: Sequence[str], seconds: f
         f"{command.file.name} on {command.labelled}",
         ["class", "right (95 % interval)"],
         [*rows, ["all", str(score.accuracy)]],
-        f"{seconds:.1f} s; commonest mistakes: {mistakes or 'none'}"
-        + "".join(
-            f"; {name}: {file}" for name, file in (("report", command.report), ("answers", command.answers)) if file
-        ),
+        f"commonest mistakes: {mistakes or 'none'}",
     )
+    files = (("report", command.report), ("answers", command.answers))
+    print_text("; ".join([*(f"{name}: {file}" for name, file in files if file), f"{seconds:.1f} s"]))
 
 
 def _share_row(name: str, share: Share) -> dict[str, Any]:

@@ -25,9 +25,11 @@ class Suggest:
     Label them, add them with `implanting fit --from FILE --add-images`, or fit again, and ask for the next ones.
     """
 
-    file: Annotated[Path, tyro.conf.Positional]
+    file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="CLASSIFIER")]
     """A classifier made by `implanting fit`."""
-    images: Annotated[tuple[str, ...], tyro.conf.Positional]
+    images: Annotated[
+        tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="IMAGE...", help_behavior_hint="(required)")
+    ]
     """Unlabelled image files, folders, patterns, or - for standard input."""
     count: int = 20
     """How many photos to suggest."""
