@@ -215,3 +215,14 @@ def test_what_cannot_be_fitted_is_one_line(base, flags, said, bases: Path, tmp_p
     assert fit(photos, tmp_path / "own.safetensors", "--base", str(bases / f"{base}.safetensors"), *flags) == 2
     assert said in capsys.readouterr().err.splitlines()[-1]
     assert not (tmp_path / "own.safetensors").exists()
+
+
+@pytest.mark.parametrize("verb", [["serve", "--no-open", "--port", "0"], ["bench", "serve"], ["bench", "classifier"]])
+def test_a_base_without_features_of_its_own_is_refused_at_once(verb, bases: Path, capsys) -> None:
+    assert main([*verb, "--base", str(bases / "maml.safetensors")]) == 2
+    assert "was trained by maml" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_missing_base_is_said_before_anything_is_served(tmp_path: Path, capsys) -> None:
+    assert main(["serve", "--no-open", "--port", "0", "--base", str(tmp_path / "none.safetensors")]) == 2
+    assert "there is no such file" in capsys.readouterr().err.splitlines()[-1]

@@ -136,6 +136,7 @@ class Classifier:
     def __call__(self) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         """Rows of open-set figures, if there is data, and the times."""
         base = load_base(self.base)
+        base.require_features()
         once = {
             "fitting": fitting(base, self.rounds, show_progress),
             "many": _many_classes(base, self.classes, self.images, self.rounds, show_progress),

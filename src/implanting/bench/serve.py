@@ -194,6 +194,7 @@ class Serve:
     def __call__(self) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         """Rows of speeds by number of clients, and the rest."""
         base, photos = load_base(self.base), _photos(self.photos)
+        base.require_features()
         with tempfile.TemporaryDirectory() as folder:
             data = Path(folder)
             small, large = (_large_project(data, str(count), count, base) for count in (50, self.large))

@@ -9,9 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from implanting.config import ClassifierConfig
 from implanting.errors import ConfigError, MissingExtra
+
+if TYPE_CHECKING:
+    from implanting.base import BaseNetwork
 
 PACKAGES = ("fastapi", "uvicorn", "python_multipart")
 
@@ -78,14 +83,19 @@ def run_service(address: Address, data: Path, base: str, ready: Callable[[Addres
         raise MissingExtra(f"the service needs {', '.join(missing)}: pip install 'implanting[serve]'")
     import uvicorn
 
+    from implanting.base import load_base
     from implanting.serve.app import make_app
     from implanting.serve.guard import LOCAL
 
+    network: str | BaseNetwork = base  # the default base is loaded while the page is already there
+    if base != ClassifierConfig.base:
+        network = load_base(base)
+        network.require_features()
     _keep_freed_memory()
     listening = _listen(address)
     address = Address(address.host, listening.getsockname()[1], address.token)
     hosts = {*LOCAL, address.host} | ({socket.gethostname()} if not address.local else set())
-    app = make_app(data, base, hosts=hosts | _own_addresses(address), token=address.token)
+    app = make_app(data, network, hosts=hosts | _own_addresses(address), token=address.token)
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, timeout_graceful_shutdown=5, server_header=False
     )
