@@ -1,24 +1,21 @@
 """`BaseNetwork`: a frozen network with its preprocessing, whatever its architecture and the origin of its weights.
 
-It also carries the defaults for settings the user leaves open, tuned on validation classes (`docs/lab-log.md`).
+It also carries the defaults for settings that the user leaves open (`usage.py`).
 """
 
 import copy
-import dataclasses
 import hashlib
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, cast
 
-import numpy as np
 import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
 from implanting.base.description import BaseDescription
 from implanting.base.embedding import embed, map_readings, read
+from implanting.base.usage import UsageDefaults, usage_of
 from implanting.config import DataConfig, Pooling, TrainingMethod
 from implanting.dense_classification import CosineClassifier
 from implanting.errors import ConfigError
@@ -34,135 +31,6 @@ from implanting.networks import (
     reading_dims,
 )
 from implanting.runtime import Progress, prefixed, silent
-
-FEW_SHOTS = 3
-"""With fewer supports per class than this, averaging several views of each may help."""
-
-RECOGNISED, UNRECOGNISED, MOST_UNKNOWN = 6.3, 5.3, 5.0
-"""Bounds on the mean prominence of a base's own predictions for the supports: from the first on it recognises them, up
-to the second it does not. Choosing photos have 7.1 to 9.2, drawn characters 4.6 to 5.1, with either network and at any
-size from 192 to 352 px. Unrecognised images are better distinguished by the middle layers, whose weight is then
-multiplied by `MOST_UNKNOWN` (docs/lab-log.md)."""
-
-LEAST_DEVIATION = 1e-3
-"""Smaller standard deviations of logits count as this one: equal logits differ by rounding only."""
-
-
-@dataclass(frozen=True)
-class HeadDefaults:
-    """How a head is trained on the readings of a base; the field defaults are for networks we know nothing about."""
-
-    reading_weights: tuple[tuple[float, ...], ...] = ((1.0,),)
-    """Rows of weights, one per reading. The first row is the default; a task uses another row if that predicts its
-    held-out supports clearly better."""
-    recognition: tuple[tuple[int, int], ...] = ()
-    """The places of two readings of each network: the rooted probabilities of known classes, and the middle reading.
-    The less these probabilities recognise the supports, the larger are the middle readings' weights in the first
-    row."""
-    penalty: float = 0.03
-    """The L2 penalty: half of it times the squared length of the class weights is added to the sum of
-    cross-entropies."""
-    few_shot_views: int = 1
-    """Number of views of each support that are averaged when supports are few."""
-    calibrations: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
-    """Calibrations of a head by the number of supports per class, for tasks too small to calibrate themselves. With
-    `by_task`, open-set scores were measured for several numbers of classes, of images that the base recognises and of
-    images that it does not."""
-
-    def support_views(self, shots: int) -> int:
-        """Number of views of each support that are averaged, given `shots` supports per class."""
-        return self.few_shot_views if shots < FEW_SHOTS else 1
-
-    def weights_for(self, supports: Float[Tensor, "image dim"], dims: Sequence[int]) -> tuple[tuple[float, ...], ...]:
-        """Return the candidate rows of reading weights for these supports; the first row is the default."""
-        rule = list(self.reading_weights[0])
-        for _, middle in self.recognition:
-            rule[middle] *= MOST_UNKNOWN ** self.unrecognised(supports, dims)
-        return tuple(rule), *self.reading_weights[1:]
-
-    def unrecognised(self, supports: Float[Tensor, "image dim"], dims: Sequence[int]) -> float:
-        """How little the base recognises these supports, from 0 to 1; 0 if its predictions are not known."""
-        if not self.recognition:
-            return 0.0
-        readings = supports.split(list(dims), dim=1)
-        found = sum(mean_prominence(readings[place]) for place, _ in self.recognition) / len(self.recognition)
-        return min(max((RECOGNISED - found) / (RECOGNISED - UNRECOGNISED), 0.0), 1.0)
-
-    def calibrations_for(self, way: int, unrecognised: float) -> Mapping[int, Mapping[str, Any]]:
-        """Return the calibrations for a task of `way` classes; their open-set scores are interpolated."""
-        return {
-            shots: {**stored, "known": _interpolated(stored["by_task"], way, unrecognised)}
-            if "by_task" in stored
-            else stored
-            for shots, stored in self.calibrations.items()
-        }
-
-
-def _interpolated(by_task: Mapping[str, Mapping[str, Sequence[float]]], way: int, unrecognised: float) -> list[float]:
-    """Interpolate open-set scores in the logarithm of the number of classes and in how little is recognised."""
-    ways = sorted(int(number) for number in by_task["recognised"])
-    place = float(np.interp(math.log(way), [math.log(number) for number in ways], list(range(len(ways)))))
-    below, above = str(ways[math.floor(place)]), str(ways[math.ceil(place)])
-    further = place - math.floor(place)
-    photos, drawings = (
-        (1 - further) * np.asarray(scores[below]) + further * np.asarray(scores[above])
-        for scores in (by_task["recognised"], by_task["unrecognised"])
-    )
-    interpolated: list[float] = ((1 - unrecognised) * photos + unrecognised * drawings).tolist()
-    return interpolated
-
-
-def mean_prominence(rooted: Float[Tensor, "image known_class"]) -> float:
-    """By how many standard deviations the largest logit exceeds the mean logit, averaged over images.
-
-    It does not depend on the scale of the logits, which changes with the size of the images; `rooted` are the roots of
-    probabilities at any temperature.
-    """
-    logits = rooted.clamp_min(1e-12).log()
-    return ((logits.amax(1) - logits.mean(1)) / logits.std(1).clamp_min(LEAST_DEVIATION)).mean().item()
-
-
-SMALL_IMAGES = 48
-"""Side in pixels up to which implants were ahead of a head from two supports per class on, if the network was trained
-by dense classification (FC100 at 32 px). On miniImageNet at 84 px they cost 1.5 to 3.8 points with 2 to 10 supports,
-whatever their settings, and gained with 20; on the pooled networks of `fc100` a head was ahead of them
-(docs/lab-log.md)."""
-
-
-@dataclass(frozen=True)
-class UsageDefaults:
-    """Defaults for one base network; the field defaults are for networks we know nothing about."""
-
-    implants_from_shots: int = 5
-    """The number of supports per class from which implants help."""
-    few_shot_views: int = 1
-    """Number of views of each support that a prototype averages when supports are few."""
-    calibrations: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
-    """Calibrations of prototypes by the number of supports per class."""
-    head: HeadDefaults = field(default_factory=HeadDefaults)
-    """How a head is trained."""
-    implants_beat_head: bool = False
-    """Whether implants with prototypes are better than a head, if both are possible."""
-
-    def support_views(self, shots: int) -> int:
-        """Number of views of each support that a prototype averages, given `shots` supports per class."""
-        return self.few_shot_views if shots < FEW_SHOTS else 1
-
-    def for_scaled_tau(self, factor: float) -> "UsageDefaults":
-        """Adapt to a tau that is `factor` times as large, by dividing the powers of the calibrations by it."""
-        scaled = {shots: {**stored, "power": stored["power"] / factor} for shots, stored in self.calibrations.items()}
-        return dataclasses.replace(self, calibrations=scaled)
-
-
-def _usage_of(description: BaseDescription) -> UsageDefaults:
-    """Defaults for a network trained by stage 1, from validation classes of FC100 (32 px) and miniImageNet (84 px)."""
-    calibration = description.training.calibration
-    gain = max(description.image_size) <= SMALL_IMAGES and description.config.pooling == "dense"
-    return UsageDefaults(
-        implants_from_shots=2 if gain else 20,
-        calibrations={1: calibration} if calibration else {},
-        implants_beat_head=gain,
-    )
 
 
 class BaseNetwork:
@@ -214,7 +82,7 @@ class BaseNetwork:
             tau=1.0 if classifier is None else classifier.tau.item(),
             classifier=classifier,
             description=description,
-            usage=_usage_of(description),
+            usage=usage_of(description),
             method_tensors=method_tensors,
         )
 

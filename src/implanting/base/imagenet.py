@@ -18,8 +18,9 @@ import torch
 from msgspec import Meta
 from torch import Tensor
 
-from implanting.base.base_network import BaseNetwork, HeadDefaults, UsageDefaults
+from implanting.base.base_network import BaseNetwork
 from implanting.base.description import Side
+from implanting.base.usage import HeadDefaults, UsageDefaults
 from implanting.config import VIEWS, Pooling
 from implanting.errors import CheckpointError
 from implanting.images import Normalisation, Preprocessing
@@ -198,7 +199,7 @@ def _base_of(
 
 
 def _head(name: str, with_classes: Sequence[bool]) -> HeadDefaults:
-    """Defaults of a head, chosen on flowers, birds and drawn characters (docs/lab-log.md).
+    """Defaults of a head, chosen on photos of several sizes and on drawings (docs/lab-log.md).
 
     There is one entry of `with_classes` per network; a network without ImageNet's classifier weights has one reading
     less, and then nothing tells whether images are recognised.

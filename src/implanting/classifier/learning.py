@@ -135,9 +135,9 @@ def fitted_again(learned: Learned, method: MethodChoice = "auto") -> Learned:
     if is_linear(method):
         fitted = fit_method(method, supports, queries, labels, dims, learned.base.tau)
     else:
-        fitted = fit_head(supports, queries, labels, dims, defaults.weights_for(queries, dims), defaults.penalty)
-        stored = defaults.calibrations_for(len(learned.counts), defaults.unrecognised(queries, dims))
-        usual = _usual(stored, labels.bincount())
+        seen = defaults.recognise(queries, labels, dims)
+        fitted = fit_head(supports, queries, labels, dims, defaults.weights_for(seen), defaults.penalty)
+        usual = _usual(defaults.calibrations_for(len(learned.counts), seen), labels.bincount())
     calibration = _head_calibration(fitted, labels, usual)
     probabilities = torch.softmax(calibration.power * fitted.held_out.scores, dim=-1)
     kept = readings

@@ -1,13 +1,16 @@
 """How base networks are used where the user does not say."""
 
+import dataclasses
+import itertools
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 import torch
 
 from implanting.base import load_base
-from implanting.base.base_network import HeadDefaults, UsageDefaults
+from implanting.base.usage import HeadDefaults, Recognition, mean_likeness
 from toys import toy_base
 
 
@@ -47,54 +50,105 @@ def rooted(prominence: float, temperature: float) -> torch.Tensor:
     return (logits / temperature).softmax(0).sqrt().float()
 
 
+def read_as(name: str, predictions: list[torch.Tensor]) -> tuple[HeadDefaults, Sequence[int], torch.Tensor]:
+    """Readings of images for which every network of the base has these rooted probabilities."""
+    base = load_base(name)
+    parts = [torch.rand(len(predictions), dim) for dim in base.reading_dims]
+    for place in range(2, len(parts), 4):
+        parts[place] = torch.stack(predictions)
+    return base.usage.head, base.reading_dims, torch.cat(parts, dim=1)
+
+
 @pytest.mark.parametrize("temperature", [0.5, 2.0])  # the scale of logits varies with the size of images
 @pytest.mark.parametrize(
-    ("prominence", "weight"), [(9.0, 1.0), (6.4, 1.0), (5.8, math.sqrt(5)), (5.2, 5.0), (3.0, 5.0)]
+    ("prominence", "shares"),
+    [(9.0, (1, 0, 0)), (7.1, (1, 0, 0)), (6.25, (0.5, 0, 0.5)), (5.4, (0, 0, 1)), (3.0, (0, 0, 1))],
 )
 @pytest.mark.parametrize("name", ["efficientnet-lite0", "lite0+lite2"])
-def test_the_less_a_base_recognises_the_supports_the_more_its_middle_counts(name, prominence, weight, temperature):
+def test_images_seen_alike_are_recognised_by_how_far_the_first_prediction_stands_out(
+    name, prominence, shares, temperature
+):
+    head, dims, vectors = read_as(name, [rooted(prominence, temperature)] * 3)
+    seen = head.recognise(vectors, torch.arange(3), dims)
+    assert dataclasses.astuple(seen) == pytest.approx(shares, abs=0.01)
+
+
+@pytest.mark.parametrize("name", ["efficientnet-lite0", "lite0+lite2"])
+def test_images_that_are_not_recognised_but_differ_are_unclear(name):
+    prediction = rooted(4.0, 1.0)
+    head, dims, vectors = read_as(name, [prediction.roll(333 * place) for place in range(3)])
+    assert dataclasses.astuple(head.recognise(vectors, torch.arange(3), dims)) == pytest.approx((0, 1, 0))
+    one_class_is_seen_alike = head.recognise(vectors[[0, 0, 0, 1, 1, 2]], torch.tensor([0, 0, 0, 1, 1, 2]), dims)
+    assert one_class_is_seen_alike.unclear == pytest.approx(1)
+
+
+def test_likeness_is_the_mean_cosine_over_pairs_of_different_classes():
+    logits, labels = (
+        torch.randn(9, 20, generator=torch.Generator().manual_seed(0)),
+        torch.tensor([0] * 4 + [1] * 3 + [3] * 2),
+    )
+    cosines = [
+        torch.nn.functional.cosine_similarity(logits[i], logits[j], dim=0)
+        for i, j in itertools.permutations(range(9), 2)
+        if labels[i] != labels[j]
+    ]
+    assert mean_likeness(logits, labels) == pytest.approx(torch.stack(cosines).mean().item(), abs=1e-6)
+    assert mean_likeness(logits[:4], labels[:4]) == pytest.approx(0, abs=1e-6)  # a single class has no such pair
+
+
+@pytest.mark.parametrize(("alike", "weight"), [(0.0, 1.0), (0.5, math.sqrt(5)), (1.0, 5.0)])
+@pytest.mark.parametrize("name", ["efficientnet-lite0", "lite0+lite2"])
+def test_the_middle_counts_more_for_images_that_a_base_sees_alike(name, alike, weight):
     base = load_base(name)
-    parts = [torch.rand(3, dim) for dim in base.reading_dims]
-    for place in range(2, len(parts), 4):
-        parts[place] = rooted(prominence, temperature).expand(3, -1)
-    rule, *others = base.usage.head.weights_for(torch.cat(parts, dim=1), base.reading_dims)
     usual = base.usage.head.reading_weights
-    expected = [weight if place % 4 == 3 else usual[0][place] for place in range(len(parts))]
-    assert rule == pytest.approx(expected, rel=0.01)
+    rule, *others = base.usage.head.weights_for(Recognition(0.0, 1 - alike, alike))
+    assert rule == pytest.approx([weight if place % 4 == 3 else number for place, number in enumerate(usual[0])])
     assert tuple(others) == usual[1:]
 
 
-def test_an_image_without_any_prediction_is_not_recognised():
+def test_images_without_any_prediction_are_alike_or_unclear():
     base = load_base("efficientnet-lite0")
     vectors = torch.full((2, sum(base.reading_dims)), 0.03)
-    assert base.usage.head.unrecognised(vectors, base.reading_dims) == 1
+    assert base.usage.head.recognise(vectors, torch.arange(2), base.reading_dims).recognised == 0
+
+
+def test_a_base_without_predictions_counts_every_image_as_recognised():
+    assert HeadDefaults().recognise(torch.rand(2, 5), torch.arange(2), [5]) == Recognition(1.0, 0.0, 0.0)
+
+
+RECOGNISED, UNCLEAR, ALIKE = Recognition(), Recognition(0.0, 1.0, 0.0), Recognition(0.0, 0.0, 1.0)
 
 
 @pytest.mark.parametrize(
-    ("way", "unrecognised", "expected"),
-    [(2, 0.0, -1), (3, 0.0, -1), (10, 0.0, -2), (1000, 0.0, -2), (10, 1.0, -6), (3, 0.5, -3), (5, 0.0, -1.4243)],
+    ("way", "seen", "expected"),
+    [
+        (2, RECOGNISED, -1),
+        (3, RECOGNISED, -1),
+        (10, RECOGNISED, -2),
+        (1000, RECOGNISED, -2),
+        (10, ALIKE, -6),
+        (10, UNCLEAR, -0.5),
+        (3, Recognition(0.5, 0.5, 0.0), -0.6),
+        (3, Recognition(0.5, 0.0, 0.5), -0.5 - 0.25 * 0.2 - 0.25 * 5),  # half alike counts as a quarter alike
+        (5, RECOGNISED, -1.4243),
+    ],
 )
-def test_scores_of_known_images_are_interpolated_between_the_tasks_they_were_measured_on(way, unrecognised, expected):
-    by_task = {"recognised": {"3": [-1.0], "10": [-2.0]}, "unrecognised": {"3": [-5.0], "10": [-6.0]}}
-    stored = {"power": 3.0, "by_task": by_task}
-    given = HeadDefaults(calibrations={1: stored}).calibrations_for(way, unrecognised)
+def test_scores_of_known_images_are_interpolated_between_the_tasks_they_were_measured_on(way, seen, expected):
+    by_task = {
+        "recognised": {"3": [-1.0], "10": [-2.0]},
+        "unclear": {"3": [-0.2], "10": [-0.5]},
+        "alike": {"3": [-5.0], "10": [-6.0]},
+    }
+    given = HeadDefaults(calibrations={1: {"power": 3.0, "by_task": by_task}}).calibrations_for(way, seen)
     assert given[1]["known"] == [pytest.approx(expected, abs=1e-4)]
     assert given[1]["power"] == 3.0
 
 
-def test_with_one_image_per_class_photos_of_few_classes_score_highest():
-    head = load_base("efficientnet-lite0").usage.head
-    three, ten, drawn = (
-        np.median(head.calibrations_for(way, share)[1]["known"]) for way, share in ((3, 0.0), (10, 0.0), (10, 1.0))
+@pytest.mark.parametrize("name", ["efficientnet-lite0", "efficientnet-lite2", "lite0+lite2"])
+def test_with_one_image_per_class_unclear_photos_of_few_classes_score_highest(name):
+    head = load_base(name).usage.head
+    unclear, three, ten, drawn = (
+        np.median(head.calibrations_for(way, seen)[1]["known"])
+        for way, seen in ((3, UNCLEAR), (3, RECOGNISED), (10, RECOGNISED), (10, ALIKE))
     )
-    assert three > ten > drawn
-
-
-def test_a_larger_tau_is_undone_by_smaller_powers():
-    usage = UsageDefaults(calibrations={1: {"power": 3.0, "cut": 0.5}, 2: {"power": 1.0, "cut": 0.1}}).for_scaled_tau(
-        2.0
-    )
-    assert usage.calibrations == {1: {"power": 1.5, "cut": 0.5}, 2: {"power": 0.5, "cut": 0.1}}
-    base = load_base("efficientnet-lite0")
-    stored = base.usage.calibrations[1]["power"]
-    assert base.with_tau(4 * base.tau).usage.calibrations[1]["power"] == pytest.approx(stored / 4)
+    assert unclear > three > ten > drawn
