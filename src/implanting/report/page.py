@@ -44,7 +44,7 @@ def render(report: ScoreReport) -> str:
         _reliability(report),
         _section(
             "Wrong answers",
-            f"The surest come first. Maps: the likeliest class, the true one, {DIFFERENCE}",
+            f"The surest come first. Maps: the likeliest class, the true one (or the second likeliest), {DIFFERENCE}",
             gallery(report.wrong),
         ),
         _section(
