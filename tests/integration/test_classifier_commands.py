@@ -250,6 +250,17 @@ def test_slim_files(photos, base_file, tmp_path, capsys):
     assert "oak" not in {row["class"] for row in predicted(capsys, tmp_path / "less.safetensors", photos / "asked")}
 
 
+def test_explain_says_that_the_answer_is_no_class(trees, photos, tmp_path, capsys):
+    classifier, image = FewShotClassifier.load(trees), photos / "asked" / "oak" / "photo 0.png"
+    classifier.unknown, classifier.refuse = "none of these", 0.9
+    refusing = tmp_path / "refusing.safetensors"
+    classifier.save(refusing)
+    assert list(classifier.predict([image])) == ["none of these"]
+    for flags, start in (([], "none of these; nearest: oak"), (["--label", "oak"], "oak")):
+        assert main(["explain", str(refusing), str(image), "--out", str(tmp_path / "oak.png"), *flags]) == 0
+        assert capsys.readouterr().out.startswith(f"{tmp_path / 'oak.png'}: {start} ")
+
+
 def test_explain_draws_a_picture(trees, photos, tmp_path, capsys):
     image, out = photos / "asked" / "oak" / "photo 0.png", tmp_path / "oak.png"
     assert main(["explain", str(trees), str(image), "--out", str(out)]) == 0

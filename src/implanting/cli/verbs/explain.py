@@ -81,7 +81,10 @@ def main(arguments: Sequence[str]) -> int:
             f"{name} {100 * probability:.1f} %"
             for name, probability in zip(explanation.classes, explanation.probabilities, strict=True)
         )
-        print_text(f"{out}: {shown}")
+        refused = (
+            label is None and classifier.unknown is not None and classifier.predict([image])[0] == classifier.unknown
+        )
+        print_text(f"{out}: {f'{classifier.unknown}; nearest: ' if refused else ''}{shown}")
     if not drawn:
         raise DataError(f"none of the {len(places)} images could be read: see the lines above")
     return 0
