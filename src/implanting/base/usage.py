@@ -18,12 +18,12 @@ FEW_SHOTS = 3
 
 RECOGNISED, UNRECOGNISED = 7.0, 5.5
 """Bounds on the mean prominence of a base's own predictions for the supports: from the first on it recognises them, up
-to the second it does not. Photos have 7.1 to 9.2, photos of 32 and 84 px 5.4 to 6.4, drawn characters 4.6 to 5.1, with
+to the second it does not. Photos have 6.0 to 9.2, photos of 32 and 84 px 5.4 to 6.4, drawn characters 4.6 to 5.1, with
 either network and at any size from 192 to 352 px."""
 
 UNLIKE, ALIKE = 0.48, 0.60
 """Bounds on the mean likeness of its predictions for supports of different classes. Photos have 0.2 to 0.5, whatever
-their size, and drawn characters 0.7 to 0.8."""
+their size, edges of photos 0.55, and drawn characters 0.7 to 0.8."""
 
 MIDDLE_FACTOR = 5.0
 """Images that a base neither recognises nor distinguishes are better distinguished by its middle layers, whose weight
