@@ -46,6 +46,8 @@ def compare(
     for trial in wanted:
         check(base, images, trial)
     approaches = [trial.approach for trial in wanted]
+    if cache is None:  # a cache holds all images, for the tasks of other calls as well
+        images = images.without_unused()
     features = Features(base, images, approaches, half=half, cache=cache, progress=progress)
     features.check_cache()
     return _results_of(wanted, features)

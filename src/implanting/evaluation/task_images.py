@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+import torch
+
 from implanting.base import BaseNetwork
 from implanting.config import TaskConfig
 from implanting.datasets import ImageSet
@@ -11,6 +13,10 @@ from implanting.evaluation.approaches import Classes, Trial
 from implanting.fewshot import Tasks, draw_queries, draw_tasks
 
 Draw = Callable[[ImageSet, TaskConfig], Tasks]
+Drawn = dict[tuple[Draw, TaskConfig], Tasks]
+
+FEW = 0.5
+"""If tasks use less than this share of a set of images, the others are not read."""
 
 
 class TaskImages:
@@ -21,7 +27,7 @@ class TaskImages:
         self._base = base
         self.trained = trained
         """Images of base classes that were trained on, for methods that read them."""
-        self._drawn: dict[tuple[Draw, TaskConfig], Tasks] = {}
+        self._drawn: Drawn = {}
 
     @property
     def novel(self) -> ImageSet:
@@ -69,9 +75,37 @@ class TaskImages:
         """Queries of base classes, which need no supports: the number of shots makes no difference."""
         return self._tasks(draw_queries, self.base, replace(config, shot=1))
 
+    def without_unused(self) -> "TaskImages":
+        """The tasks drawn so far on the images that they use, as no other image needs to pass the network.
+
+        Nothing else can be drawn from the result.
+        """
+        novel, novel_tasks = _used(self._novel, self._drawn_by(draw_tasks))
+        base, base_tasks = _used(self._base, self._drawn_by(draw_queries))
+        reduced = TaskImages(novel, base, self.trained)
+        reduced._drawn = {**novel_tasks, **base_tasks}
+        return reduced
+
+    def _drawn_by(self, draw: Draw) -> Drawn:
+        return {key: tasks for key, tasks in self._drawn.items() if key[0] is draw}
+
     def _tasks(self, draw: Draw, images: ImageSet, config: TaskConfig) -> Tasks:
         """Draw tasks; task i depends only on the seed and i, so that fewer tasks are the first of more."""
         key = draw, replace(config, tasks=1)
         if key not in self._drawn or len(self._drawn[key]) < config.tasks:
             self._drawn[key] = draw(images, config)
         return self._drawn[key][: config.tasks]
+
+
+def _used(images: ImageSet | None, drawn: Drawn) -> tuple[ImageSet | None, Drawn]:
+    """The images that tasks use, and the tasks with the indices of these; both unchanged if most are used."""
+    if images is None or not drawn:
+        return images, drawn
+    indices = torch.cat([part.flatten() for tasks in drawn.values() for part in (tasks.support, tasks.query)]).unique()
+    if len(indices) >= FEW * len(images):
+        return images, drawn
+    place = torch.full((len(images),), -1)
+    place[indices] = torch.arange(len(indices))
+    return images.subset(indices), {
+        key: replace(tasks, support=place[tasks.support], query=place[tasks.query]) for key, tasks in drawn.items()
+    }

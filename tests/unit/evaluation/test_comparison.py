@@ -6,7 +6,7 @@ import pytest
 
 from implanting.config import ImplantConfig, InferenceConfig, TaskConfig
 from implanting.errors import ConfigError, DataError
-from implanting.evaluation import Approach, TaskImages, Trial, compare, evaluate
+from implanting.evaluation import Approach, TaskImages, Trial, compare, evaluate, task_images
 from implanting.evaluation.comparison import grouped, method_of
 from implanting.implants import compute_activations
 from implanting.implants.fitting import Fitting
@@ -152,3 +152,34 @@ def test_a_cache_of_other_images_is_found_at_once(tmp_path):
     compute_activations(BASE, coloured(size=32), cache=tmp_path / "other")
     with pytest.raises(DataError, match="other"):
         compare(BASE, IMAGES, [trial(implants=SHORT)], cache=tmp_path / "other")
+
+
+MANY = TaskImages(coloured(classes=4, per_class=60, size=32, seed=1), coloured(classes=3, per_class=60, size=32))
+
+
+def test_images_that_no_task_uses_do_not_pass_the_network_and_change_nothing(monkeypatch):
+    few = [replace(one, tasks=replace(one.tasks, tasks=2)) for one in ALL]
+    found = dict(compare(BASE, MANY, few))
+    seen = []
+    monkeypatch.setattr(
+        "implanting.evaluation.features.compute_activations",
+        lambda base, images, **how: seen.append(len(images)) or compute_activations(base, images, **how),
+    )
+    compared = compare(BASE, MANY, few)
+    assert not seen  # checked without computing anything
+    list(compared)
+    used = {int(i) for one in few if one.approach.classes != "base" for i in indices(MANY.tasks_of(one))}
+    assert seen == [2 * len(used)]  # in two views
+    assert len(used) < 0.5 * len(MANY.novel)
+    monkeypatch.setattr(task_images, "FEW", 0.0)  # all images are read
+    for one, result in compare(BASE, MANY, few):
+        assert (
+            result.images
+            == found[one].images
+            == (MANY.base if one.approach.classes == "base" else MANY.novel).fingerprint
+        )
+        assert result.per_task.tolist() == pytest.approx(found[one].per_task.tolist(), abs=1e-6)
+
+
+def indices(tasks):
+    return [*tasks.support.flatten(), *tasks.query.flatten()]
