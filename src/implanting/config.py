@@ -364,10 +364,18 @@ class InferenceConfig:
     """Pooling of a query; default: dense for a densely trained base, otherwise gap."""
     support_views: int = 1
     """Fixed views of each support that prototypes average: 1 is the image, 2 adds its mirror image, 6 four shifts."""
+    query_views: int = 1
+    """The same views of each query, classified like further locations of it; by prototypes without implants only."""
 
     def __post_init__(self) -> None:
         require_listed(self)
         _require_views(self.support_views, "support_views")
+        _require_views(self.query_views, "query_views")
+
+    @property
+    def views(self) -> int:
+        """Views of each image that are read."""
+        return max(self.support_views, self.query_views)
 
 
 @dataclass(frozen=True)

@@ -26,12 +26,18 @@ class Approach:
 
     def __post_init__(self) -> None:
         require_listed(self)
-        if self.method is not None and self.pooling.support_views > 1:
-            raise ConfigError(f"`method` {self.method} is defined without views: leave out `support_views`")
+        if self.method is not None and self.pooling.views > 1:
+            raise ConfigError(f"`method` {self.method} is defined without views: leave out {self._views_asked}")
+        if self.implants is not None and self.pooling.query_views > 1:
+            raise ConfigError("`query_views` is defined for prototypes without implants: leave out one of them")
         if self.classes != "novel" and self.implants is not None:
             raise ConfigError(f"`classes` {self.classes} is defined without implants: leave out `implants`")
         if self.classes != "novel" and self.views > 1:
-            raise ConfigError(f"`classes` {self.classes} is defined without views: leave out `support_views`")
+            raise ConfigError(f"`classes` {self.classes} is defined without views: leave out {self._views_asked}")
+
+    @property
+    def _views_asked(self) -> str:
+        return "`query_views`" if self.pooling.support_views == 1 else "`support_views`"
 
     @property
     def decides(self) -> bool:
@@ -42,7 +48,7 @@ class Approach:
     def views(self) -> int:
         """Views of each image that are read."""
         trained = self.implants.adapt_views if self.implants is not None else 1
-        return max(self.pooling.support_views, trained)
+        return max(self.pooling.views, trained)
 
     @property
     def reads_activations(self) -> bool:

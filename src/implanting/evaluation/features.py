@@ -67,7 +67,7 @@ class Features:
     @cached_property
     def phi(self) -> Float[Tensor, "row location dim"]:
         """phi of the images, then of the other views of them that prototypes average."""
-        views = max(approach.pooling.support_views for approach in self.approaches)
+        views = max(approach.pooling.views for approach in self.approaches)
         if self.implants:
             return self.activations.phi[: views * len(self.images.novel)].float()
         return embed_together(self.base, add_views(self.images.novel, views).images, self.progress)

@@ -32,6 +32,7 @@ def evaluate(
     support_pooling: Literal["gap", "gmp"] = POOLING.support_pooling,
     query_pooling: Literal["gap", "gmp", "dense"] | None = POOLING.query_pooling,
     support_views: int = POOLING.support_views,
+    query_views: int = POOLING.query_views,
     progress: Progress = silent,
 ) -> Result:
     """Few-shot accuracy of a base network on the classes of an image set, with implants or by prototypes alone.
@@ -47,7 +48,7 @@ def evaluate(
     images that the base was trained on.
     """
     config = TaskConfig(way, shot, queries, tasks, seed)
-    pooling = InferenceConfig(support_pooling, query_pooling, support_views)
+    pooling = InferenceConfig(support_pooling, query_pooling, support_views, query_views)
     adapt = implants if isinstance(implants, ImplantConfig) else ImplantConfig() if implants else None
     if method is None and base.method != "cosine" and adapt is None:
         method = base.method

@@ -12,7 +12,7 @@ from implanting.base import BaseNetwork
 from implanting.config import InferenceConfig
 from implanting.dense_classification import PrototypeClassifier, pool, prototype_classifier, prototypes
 from implanting.fewshot.gathering import answers_of
-from implanting.fewshot.method import Queries, in_views, named
+from implanting.fewshot.method import Queries, counted, in_views, named
 from implanting.fewshot.tasks import Tasks
 
 
@@ -28,19 +28,27 @@ class PrototypeMethod:
     """Features of the images, followed by those of their other views."""
     classify: PrototypeClassifier
     tasks_at_once: int = 1024
-    views: int = 1
-    """Views per image in phi; a support is the mean of its views, a query is the image itself."""
+    support_views: int = 1
+    """A support is the mean of so many views."""
+    query_views: int = 1
+    """A query has the locations of so many views; phi has as many views as the larger number."""
 
     @cached_property
     def support_vectors(self) -> Float[Tensor, "image dim"]:
         """All images pooled as supports, averaged over views."""
-        return self.classify.vectors(self.phi).unflatten(0, (self.views, -1)).mean(0)
+        return self.classify.vectors(self._in_views(self.support_views)).mean(0)
 
     @cached_property
     def query_directions(self) -> Float[Tensor, "image location dim"]:
         """All images pooled as queries, with locations of unit length."""
-        images = self.phi[: len(self.phi) // self.views]
-        return F.normalize(pool(images, self.classify.query_pooling), dim=-1)
+        pooling = self.classify.query_pooling
+        locations = pool(self._in_views(self.query_views), pooling).transpose(0, 1).flatten(1, 2)
+        together = pool(locations, pooling) if pooling in ("gap", "gmp") else locations
+        return F.normalize(together, dim=-1)
+
+    def _in_views(self, views: int) -> Float[Tensor, "view image location dim"]:
+        """The first views of all images."""
+        return self.phi.unflatten(0, (max(self.support_views, self.query_views), -1))[:views]
 
     def directions(self, tasks: Tasks) -> Float[Tensor, "task way dim"]:
         """Compute the prototypes of each task, with unit length."""
@@ -62,7 +70,8 @@ class PrototypeMethod:
         return torch.cat(found), torch.arange(way).repeat_interleave(queries).repeat(len(tasks))
 
     def __str__(self) -> str:
-        return f"prototypes ({self.classify}{in_views(self.views)})"
+        asked = f", queries in {counted(self.query_views)}" if self.query_views > 1 else ""
+        return f"prototypes ({self.classify}{in_views(self.support_views)}{asked})"
 
 
 def prototype_method(
@@ -70,4 +79,4 @@ def prototype_method(
 ) -> PrototypeMethod:
     """Make the method with the base's tau; `phi` must contain all views that are averaged."""
     classify = prototype_classifier(base.pooling, base.tau, pooling)
-    return PrototypeMethod(phi, classify, views=pooling.support_views)
+    return PrototypeMethod(phi, classify, support_views=pooling.support_views, query_views=pooling.query_views)

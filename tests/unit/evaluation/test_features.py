@@ -50,7 +50,7 @@ def test_all_approaches_read_one_pass_each_as_many_views_as_it_needs(monkeypatch
     for approach, views in ((PLAIN, 1), (AVERAGED, 2)):
         prototypes = method(approach, read)
         assert isinstance(prototypes, PrototypeMethod)
-        assert prototypes.views == views
+        assert prototypes.support_views == views
         assert torch.equal(prototypes.phi, seen.phi[: 12 * views])
     trained = method(implants, read)
     assert isinstance(trained, ImplantMethod)

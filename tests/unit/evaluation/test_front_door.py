@@ -3,6 +3,7 @@ import dataclasses
 import pytest
 
 from implanting.config import ImplantConfig, InferenceConfig, TaskConfig
+from implanting.datasets import add_views
 from implanting.dense_classification import PrototypeClassifier
 from implanting.errors import ConfigError
 from implanting.evaluation import evaluate
@@ -45,6 +46,19 @@ def test_implants_at_one_shot_are_trained_on_views():
     assert apart.method == "implants (gap/dense, trained on 2 views, 3 averaged)"
     assert (result.config, result.images) == (apart.config, apart.images)  # the same tasks of the same images
     assert evaluate(base, images, **shape, support_views=2).method == "prototypes (gap/dense, 2 views)"
+
+
+def test_queries_are_seen_in_views():
+    base, images = toy_base(size=32), coloured(classes=3, per_class=8, size=32)
+    shape = {"way": 3, "shot": 2, "queries": 4, "tasks": 4}
+    result = evaluate(base, images, **shape, support_views=2, query_views=3)
+    assert result.method == "prototypes (gap/dense, 2 views, queries in 3 views)"
+    classify = PrototypeClassifier("gap", "dense", base.tau)
+    method = PrototypeMethod(base.embed(add_views(images, 3).images), classify, support_views=2, query_views=3)
+    assert (
+        result.per_task.tolist()
+        == evaluate_tasks(method, draw_tasks(images, result.config), result.config, 3).per_task.tolist()
+    )
 
 
 def test_tasks_decide_where_they_have_an_image_to_hold_out():
@@ -91,6 +105,10 @@ def test_evaluate_base_and_novel_classes_together():
         ({"classes": "both", "base_images": KNOWN, "image_set": None}, "needs image_set"),
         ({"classes": "both", "base_images": KNOWN, "implants": True}, "without implants"),
         ({"classes": "base", "base_images": KNOWN, "support_views": 2}, "without views"),
+        ({"classes": "base", "base_images": KNOWN, "query_views": 2}, "without views: leave out `query_views`"),
+        ({"method": "nearest", "query_views": 2}, "without views: leave out `query_views`"),
+        ({"implants": True, "query_views": 2}, "without implants: leave out one of them"),
+        ({"query_views": 7}, "`query_views` is 7; it must be from 1 to 6"),
         ({"classes": "both", "base_images": NOVEL}, "other classes"),
     ],
 )

@@ -118,13 +118,13 @@ class Evaluate:
     def approaches(self, base: BaseNetwork) -> list[Approach]:
         """The named methods or, if none are named, prototypes and the requested variants.
 
-        The variants are prototypes averaged over views, implants, and implants only where they help.
+        The variants are prototypes with views, implants, and implants only where they help.
         """
         if methods := self.methods(base):
             return [approach_of(name, self.pooling, self.adapt, self.rivals, self.classes) for name in methods]
         asked = Approach(self.pooling, self.adapt if self.implants else None, self.classes)
         without = replace(asked, implants=None)
-        approaches = [replace(without, pooling=replace(self.pooling, support_views=1)), without]
+        approaches = [replace(without, pooling=replace(self.pooling, support_views=1, query_views=1)), without]
         if asked.implants is not None:
             always = replace(asked.implants, implant_decision="always")
             approaches += [replace(asked, implants=always), asked]
