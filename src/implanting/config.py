@@ -240,6 +240,8 @@ class PretrainConfig:
     """A finished base network of the same classes (FILE or name) whose answers are learned as well as the labels."""
     teacher_share: float = 0.5
     """Share of the teacher's answers in the targets if --teacher is set; labels make up the rest."""
+    rotation: float = 0.0
+    """Share of images turned by 90, 180 or 270 degrees; a head that is dropped later learns to name the turn."""
     batch_size: int = 128
     """Images per step, summed over processes."""
     epochs: float | None = None
@@ -267,6 +269,9 @@ class PretrainConfig:
         _require_seed(self.seed)
         require(0 <= self.warmup < 1, "warmup", self.warmup, "from 0 to below 1")
         require(0 <= self.teacher_share <= 1, "teacher_share", self.teacher_share, "from 0 to 1")
+        require(0 <= self.rotation <= 1, "rotation", self.rotation, "from 0 to 1")
+        if self.rotation and self.method != "cosine":
+            raise ConfigError(f"`rotation` is for `method` cosine, and this is {self.method}: leave it out")
         require(0 <= self.shrink_share <= 1, "shrink_share", self.shrink_share, "from 0 to 1")
         require_listed(self)
         if self.method != "cosine" and self.pooling == "dense":

@@ -38,7 +38,7 @@ def halves_in_turn(data: Path, out: Path) -> dict[str, torch.Tensor]:
         run.optimizer.zero_grad()
         for half in (slice(0, 8), slice(8, 16)):
             model.load_state_dict(before, strict=False)
-            loss = classification_loss(model(run.inputs(images[half])), labels[half])
+            loss = classification_loss(model(run.inputs(images[half])).classes, labels[half])
             (loss / 2).backward()
             statistics.append({name: value.clone() for name, value in model.named_buffers()})
         averages = {

@@ -16,6 +16,7 @@ from implanting.images import Normalisation
 from implanting.networks import Network
 from implanting.pretraining.episodes import EpisodeSource
 from implanting.pretraining.optimisation import build_optimizer, total_steps
+from implanting.pretraining.rotation import RotationHead
 from implanting.pretraining.run import Run, StageOne
 from implanting.pretraining.teacher import soft_labels
 from implanting.pretraining.validation import FewShotTest, few_shot_test, why_no_validation
@@ -101,7 +102,7 @@ def _model(
     image_size: tuple[int, int],
 ) -> StageOne | System:
     if config.method == "cosine" and classifier is not None:
-        return StageOne(network, classifier)
+        return StageOne(network, classifier, RotationHead(network.dim) if config.rotation else None)
     return build_system(config, network, classifier, classes, image_size)
 
 
@@ -135,6 +136,9 @@ def _check(config: PretrainConfig, base_images: ImageSet, validation: ImageSet |
     side = min(base_images.images.shape[1:3])
     if config.augment.crop_padding >= side:
         raise ConfigError(f"`crop_padding` {config.augment.crop_padding} must be below the image's {side} px")
+    height, width = base_images.images.shape[1:3]
+    if config.rotation and height != width:
+        raise ConfigError(f"`rotation` needs square images, and these have {width} x {height} px: set `image_size`")
     if len(base_images.class_names) < 2:
         raise ConfigError(f"{base_images.name} has one class; a classifier needs two or more base classes")
     if validation is not None:

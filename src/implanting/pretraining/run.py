@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float, UInt8
+from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 
 from implanting.base import BaseDescription, BaseNetwork, TrainingFacts, Validation, embed, load_weights, save_base
@@ -24,23 +24,34 @@ from implanting.pretraining.augment import shrink
 from implanting.pretraining.batches import batch
 from implanting.pretraining.episodes import DrawnEpisodes, EpisodeSource
 from implanting.pretraining.optimisation import load_optimizer, optimizer_tensors, schedule
+from implanting.pretraining.rotation import RotationHead, rotation_loss, turn
 from implanting.pretraining.teacher import targets
 from implanting.pretraining.validation import FewShotTest
-from implanting.runtime import part, prefixed, rank, share, world_size
+from implanting.runtime import Stream, generator_of, part, prefixed, rank, share, world_size
+
+
+class Scores(NamedTuple):
+    """What stage 1 says of images."""
+
+    classes: Float[Tensor, "image location way"]
+    turns: Float[Tensor, "image turn"] | None
+    """Scores of the quarter turns, if images are turned."""
 
 
 class StageOne(nn.Module):
-    """The network and its classifier as the one module that is trained."""
+    """The network and its classifier as the one module that is trained; with images turned, also the head for that."""
 
-    def __init__(self, network: Network, classifier: CosineClassifier) -> None:
+    def __init__(self, network: Network, classifier: CosineClassifier, rotation: RotationHead | None = None) -> None:
         super().__init__()
         self.network = network
         self.classifier = classifier
+        self.rotation = rotation
 
-    def forward(self, images: Float[Tensor, "image 3 height width"]) -> Float[Tensor, "image location way"]:
+    def forward(self, images: Float[Tensor, "image 3 height width"]) -> Scores:
         maps = self.network(images)
         with torch.autocast(images.device.type, enabled=False):  # cosines times a tau of 100 need single precision
-            return self.classifier(maps.float())
+            maps = maps.float()
+            return Scores(self.classifier(maps), None if self.rotation is None else self.rotation(maps))
 
     @property
     def tau(self) -> float:
@@ -92,15 +103,24 @@ class Run:
         learned = drawn.labels
         if self.soft is not None:
             learned = targets(drawn.labels, self.soft[drawn.indices], self.config.teacher_share)
+        seen, turns = self._turned(drawn.images)
         mine = share(len(drawn.labels))
-        images, labels, learned = (values[mine].to(self.device) for values in (drawn.images, drawn.labels, learned))
+        images, labels, learned, turns = (
+            values[mine].to(self.device) for values in (seen, drawn.labels, learned, turns)
+        )
         half = self.device.type == "cuda" and torch.cuda.is_bf16_supported()
         with torch.autocast(self.device.type, torch.bfloat16, enabled=half):
             scores = model(self.inputs(images))
-        loss = classification_loss(scores, learned)
-        self._descend(loss)
-        right = probabilities(scores.detach()).argmax(-1) == labels
+        loss = classification_loss(scores.classes, learned)
+        self._descend(loss if scores.turns is None else loss + rotation_loss(scores.turns, turns))
+        right = probabilities(scores.classes.detach()).argmax(-1) == labels
         return torch.stack([loss.detach(), right.float().mean()])
+
+    def _turned(self, images: UInt8[Tensor, "image height width 3"]) -> tuple[Tensor, Int[Tensor, " image"]]:
+        """Images of which a share is turned, and the quarter turns of each."""
+        if not self.config.rotation:
+            return images, torch.zeros(len(images), dtype=torch.int64)
+        return turn(images, self.config.rotation, generator_of(self.config.seed, Stream.ROTATION, self.step))
 
     def _next_episodes(self, source: EpisodeSource) -> Episodes:
         """This process's share of the episodes of the step; further images are shared with their episodes."""
@@ -215,6 +235,10 @@ class Run:
         """The learned class weights, if the system has any."""
         return self.model.classifier if isinstance(self.model, StageOne | DynamicFewShot) else None
 
+    @property
+    def _rotation_head(self) -> RotationHead | None:
+        return self.model.rotation if isinstance(self.model, StageOne) else None
+
     def _own(self) -> dict[str, Tensor]:
         """The tensors that a system learns in addition to the network."""
         return {} if isinstance(self.model, StageOne) else dict(self.model.own.state_dict())
@@ -226,6 +250,8 @@ class Run:
     def save(self, out: Path) -> None:
         """Write the checkpoint; while training is unfinished, it includes the optimiser's state."""
         further = {} if self.finished else optimizer_tensors(self.optimizer)
+        if (head := self._rotation_head) is not None and not self.finished:
+            further |= prefixed("rotation", dict(head.state_dict()))
         if rank() == 0:
             further |= prefixed("method", self._own())
             save_base(out, self.model.network, self.classifier, self.describe(), further)
@@ -237,6 +263,8 @@ class Run:
             load_own(self.model, part("method", tensors), str(out))
         if not saved.finished:
             load_optimizer(self.optimizer, tensors)
+            if (head := self._rotation_head) is not None:
+                head.load_state_dict(part("rotation", tensors))
         self.step, self.seconds = saved.step, saved.seconds
         self.loss, self.accuracy, self.tau = saved.loss, saved.accuracy, saved.tau
         self.validations, self.calibration = list(saved.validation), saved.calibration

@@ -111,6 +111,8 @@ class Stream(IntEnum):
     """The initial implants of a task."""
     EPISODES = 3
     """The episodes of a step, and other random choices of that step."""
+    ROTATION = 4
+    """The quarter turns of the images of a step."""
 
 
 def generator_of(seed: int, stream: Stream, number: int) -> Generator:

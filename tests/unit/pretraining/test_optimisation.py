@@ -78,7 +78,7 @@ def descend(stage: StageOne, optimizer: torch.optim.Optimizer, steps: range) -> 
     for step in steps:
         optimizer.zero_grad()
         images = torch.randn(4, 3, 16, 16, generator=seeded(step))
-        classification_loss(stage(images), torch.tensor([0, 1, 2, 0])).backward()
+        classification_loss(stage(images).classes, torch.tensor([0, 1, 2, 0])).backward()
         optimizer.step()
 
 
