@@ -143,7 +143,7 @@ def test_what_a_method_cannot_do_is_one_line(base, flags, said, bases: Path, dat
         (["--method", "maml", "--pooling", "gap"], "set --pooling flatten"),
         (["--method", "tadam", "--pooling", "dense"], "set --pooling gap, gmp or flatten"),
         (["--method", "protonet"], "--method protonet is unknown to training; there are: cosine, pn"),
-        (["--start", "fc100", "--width", "2", "--pooling", "dense"], "--start: 2 x resnet12 of width 32"),
+        (["--start", "fc100", "--width", "2", "--pooling", "dense"], "--start: 3 x resnet12 of width 32"),
     ],
 )
 def test_what_training_cannot_do_is_one_line(flags, said, data: Path, tmp_path: Path, capsys) -> None:
