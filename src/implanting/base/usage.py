@@ -152,7 +152,7 @@ def mean_likeness(logits: Float[Tensor, "image known_class"], labels: Int[Tensor
 SMALL_IMAGES = 48
 """Side in pixels up to which implants were ahead of a head from two supports per class on, if the network was trained
 by dense classification (FC100 at 32 px). On miniImageNet at 84 px they cost 1.5 to 3.8 points with 2 to 10 supports,
-whatever their settings, and gained with 20; on the pooled networks of `fc100` a head was ahead of them
+unless they were max-pooled in training, and gained with 20; on the pooled networks of `fc100` a head was ahead of them
 (docs/lab-log.md)."""
 
 
