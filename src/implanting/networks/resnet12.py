@@ -143,20 +143,28 @@ class Network(nn.Module):
         self.identity_text = ""
         self.thread_safe = True
         self.tail = blocks[-1].tail()
+        self.trains_in_bf16 = False
+        """Whether maps are computed in bf16 in training mode: mixed precision, as weights and phi stay single."""
 
     def forward(
         self, x: Float[Tensor, "image channel height width"]
     ) -> Float[Tensor, "image dim out_height out_width"]:
-        return self._balanced(self.blocks[-1](self.before_last(x)))
+        with self._mixed(x):
+            phi = self.blocks[-1](self.before_last(x))
+        return self._balanced(phi.float())
+
+    def _mixed(self, x: Tensor) -> torch.autocast:
+        return torch.autocast(x.device.type, torch.bfloat16, enabled=self.trains_in_bf16 and self.training)
 
     def _balanced(self, phi: Tensor) -> Tensor:
         return phi if self.balance is None else phi * self.balance
 
     def changed(self, x: Float[Tensor, "image channel height width"], change: Change) -> Tensor:
         """phi with `change` applied to the output of the batch norm of every convolution but the shortcuts, in turn."""
-        for block in self.blocks:
-            x = cast(ResidualBlock | PlainBlock, block).activations(x, change)[-1]
-        return self._balanced(x)
+        with self._mixed(x):
+            for block in self.blocks:
+                x = cast(ResidualBlock | PlainBlock, block).activations(x, change)[-1]
+        return self._balanced(x.float())
 
     def before_last(self, x: Float[Tensor, "image channel height width"]) -> Tensor:
         """z, the map that the last block and its implants read."""

@@ -8,6 +8,7 @@ from implanting.pretraining.batches import batch
 from implanting.pretraining.events import Event, Finished, Started, Stepped, Stopped
 from implanting.pretraining.joining import join
 from implanting.pretraining.optimisation import MOMENTUM
+from implanting.pretraining.precision import gain_of_bf16
 from implanting.pretraining.preparation import Output, prepare
 from implanting.pretraining.recipes import RECIPES, RecipeName, with_method
 from implanting.pretraining.resuming import FREE, check_same
@@ -30,6 +31,7 @@ __all__ = [
     "TrainingLog",
     "batch",
     "check_same",
+    "gain_of_bf16",
     "join",
     "plot_training",
     "prepare",

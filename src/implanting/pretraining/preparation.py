@@ -8,7 +8,7 @@ import torch
 
 from implanting.base import BaseDescription, BaseNetwork, TrainingFacts, build, load_base
 from implanting.baselines import System, build_system
-from implanting.config import PretrainConfig
+from implanting.config import LOWERED, PretrainConfig
 from implanting.datasets import ImageSet, check_disjoint
 from implanting.dense_classification import CosineClassifier
 from implanting.errors import ConfigError
@@ -16,6 +16,7 @@ from implanting.images import Normalisation
 from implanting.networks import Network
 from implanting.pretraining.episodes import EpisodeSource
 from implanting.pretraining.optimisation import build_optimizer, total_steps
+from implanting.pretraining.precision import uses_bf16
 from implanting.pretraining.rotation import RotationHead
 from implanting.pretraining.run import Run, StageOne
 from implanting.pretraining.teacher import soft_labels
@@ -65,6 +66,7 @@ def prepare(
         images = base_images.without(held_out)
     height, width = images.images.shape[1:3]
     network, classifier = build(config, len(images.class_names), (height, width))
+    network.trains_in_bf16 = config.method in LOWERED and uses_bf16(config.precision, device)
     if config.shrink_size is not None:
         network.map_size(config.shrink_size, config.shrink_size)
     if config.start is not None:
@@ -88,7 +90,7 @@ def prepare(
     )
     tested, unvalidated = _validation(config, validation, description.normalisation)
     optimizer = build_optimizer(config, model)
-    soft = soft_labels(teacher, images, progress) if teacher else None
+    soft = soft_labels(teacher, images, progress, config.precision) if teacher else None
     return Run(
         config, images, tested, description, model, optimizer, device, steps, soft, episodes, unvalidated=unvalidated
     )

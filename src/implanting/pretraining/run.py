@@ -49,9 +49,7 @@ class StageOne(nn.Module):
 
     def forward(self, images: Float[Tensor, "image 3 height width"]) -> Scores:
         maps = self.network(images)
-        with torch.autocast(images.device.type, enabled=False):  # cosines times a tau of 100 need single precision
-            maps = maps.float()
-            return Scores(self.classifier(maps), None if self.rotation is None else self.rotation(maps))
+        return Scores(self.classifier(maps), None if self.rotation is None else self.rotation(maps))
 
     @property
     def tau(self) -> float:
@@ -108,9 +106,7 @@ class Run:
         images, labels, learned, turns = (
             values[mine].to(self.device) for values in (seen, drawn.labels, learned, turns)
         )
-        half = self.device.type == "cuda" and torch.cuda.is_bf16_supported()
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=half):
-            scores = model(self.inputs(images))
+        scores = model(self.inputs(images))
         loss = classification_loss(scores.classes, learned)
         self._descend(loss if scores.turns is None else loss + rotation_loss(scores.turns, turns))
         right = probabilities(scores.classes.detach()).argmax(-1) == labels

@@ -11,8 +11,9 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from implanting.base import BaseNetwork
+from implanting.config import Precision
 from implanting.datasets import ImageSet
-from implanting.dense_classification import pool, probabilities, scaled_cosine
+from implanting.dense_classification import locations, pool, probabilities, scaled_cosine
 from implanting.errors import ConfigError
 from implanting.images import views_of
 from implanting.runtime import Progress, silent
@@ -21,11 +22,14 @@ VIEWS = 2
 """The image and its mirror."""
 
 BATCH = 512
-"""Images that the teacher answers at once."""
+"""Images that the teacher answers between two reports of progress."""
+
+AT_ONCE = 16
+"""Images that the teacher answers at once in bf16; maps of more do not stay in the processor's cache."""
 
 
 def soft_labels(
-    teacher: BaseNetwork, image_set: ImageSet, progress: Progress = silent
+    teacher: BaseNetwork, image_set: ImageSet, progress: Progress = silent, precision: Precision = "single"
 ) -> Float[Tensor, "image base_class"]:
     """The teacher's probabilities of the base classes for each image, averaged over its locations and views."""
     weights = teacher.class_weights
@@ -33,11 +37,25 @@ def soft_labels(
         raise ConfigError(f"`teacher`: {teacher.name} was not trained on the classes of {image_set.name}")
 
     def answers(images: UInt8[Tensor, "image height width 3"]) -> Float[Tensor, "image base_class"]:
-        phi = pool(teacher.embed(views_of(images, VIEWS).flatten(0, 1)), teacher.pooling)
+        phi = pool(_phi(teacher, views_of(images, VIEWS).flatten(0, 1), precision), teacher.pooling)
         return probabilities(scaled_cosine(phi, weights, teacher.tau)).unflatten(0, (VIEWS, -1)).mean(0).cpu()
 
     batches = image_set.images.split(BATCH)
     return torch.cat([answers(batch) for batch in progress(batches, "asking the teacher", len(batches))])
+
+
+@torch.inference_mode()
+def _phi(
+    teacher: BaseNetwork, images: UInt8[Tensor, "image height width 3"], precision: Precision
+) -> Float[Tensor, "image location dim"]:
+    if precision != "bf16":
+        return teacher.embed(images)
+    normalisation = teacher.preprocessing.normalisation
+    with torch.autocast(
+        teacher.device.type, torch.bfloat16
+    ):  # which holds for this thread only, so not for those of `embed`
+        maps = [teacher.network(normalisation(few.to(teacher.device))) for few in images.split(AT_ONCE)]
+    return locations(torch.cat(maps)).float()
 
 
 def targets(

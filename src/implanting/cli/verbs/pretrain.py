@@ -27,8 +27,10 @@ from implanting.pretraining import (
     Finished,
     Output,
     RecipeName,
+    Started,
     Stopped,
     TrainingLog,
+    gain_of_bf16,
     plot_training,
     pretrain,
     with_method,
@@ -75,6 +77,8 @@ def main(arguments: Sequence[str]) -> int:
     output = Output(command.out, command.resume or restarted(), command.overwrite and not restarted())
     set_threads(command.run.threads)
     device = choose_device(command.run.device)
+    if command.config.precision == "bf16" and (gain := gain_of_bf16(device)) < 1:
+        say(f"bf16 makes training slower here (a convolution is {gain:.2f} times as fast): leave out --precision")
     base_images, validation = read_splits(command.data, command.config)
     began = time.monotonic()
     base = train(command.config, base_images, validation, output, device)
@@ -116,10 +120,12 @@ def train(
     device: torch.device,
 ) -> BaseNetwork:
     """Run stage 1 with a display, a log and the curves; a signal stops it after saving its current state."""
-    log, said = TrainingLog(out.path.with_suffix(".jsonl")), set[str]()
-    with _stop_on_signal() as stopped, TrainingDisplay() as display:
+    log, said, begun = TrainingLog(out.path.with_suffix(".jsonl")), set[str](), list[Event]()
+    with _stop_on_signal(begun) as stopped, TrainingDisplay() as display:
 
         def observe(event: Event) -> None:
+            if isinstance(event, Started):
+                begun.append(event)
             display(event)
             with _going_on(said):
                 log(event)
@@ -180,12 +186,15 @@ def _going_on(said: set[str]) -> Iterator[None]:
 
 
 @contextmanager
-def _stop_on_signal() -> Iterator[list[int]]:
-    """Yield a list that is filled when Ctrl-C or SIGTERM asks the run to stop; a second Ctrl-C stops at once."""
+def _stop_on_signal(begun: list[Event]) -> Iterator[list[int]]:
+    """Yield a list that is filled when Ctrl-C or SIGTERM asks the run to stop; a second Ctrl-C stops at once.
+
+    So does the first while `begun` is empty, as nothing is lost before the first step: a teacher may take long.
+    """
     received: list[int] = []
 
     def note(number: int, _frame: Any) -> None:
-        if received and number == signal.SIGINT:
+        if not begun or (received and number == signal.SIGINT):
             raise KeyboardInterrupt
         received.append(number)
         say("stopping after this step; press Ctrl-C again to stop at once")
