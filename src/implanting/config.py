@@ -313,6 +313,7 @@ class RecipeChanges:
     learning_rate: float | None = None
     epochs: float | None = None
     iterations: int | None = None
+    precision: Precision | None = None
     validation_tasks: int | None = None
     save_every: float | None = None
 

@@ -3,6 +3,7 @@
 import dataclasses
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,9 +11,9 @@ from torch.profiler import ProfilerActivity, profile
 
 from implanting.bench import memory, processes
 from implanting.bench.noise import random_images
-from implanting.bench.timing import best_seconds, on_one_thread
+from implanting.bench.timing import Work, best_seconds, on_one_thread
 from implanting.bench.usual_loop import UsualLoop
-from implanting.config import NetworkConfig, ThreadsConfig
+from implanting.config import NetworkConfig, Precision, ThreadsConfig
 from implanting.console import print_table, say, show_progress
 from implanting.datasets import ImageSet
 from implanting.pretraining import RECIPES, Run, batch, prepare
@@ -30,13 +31,21 @@ KINDS = {
 }
 """Parts of operators' names by which the profile is summed up."""
 
+PRECISIONS: tuple[Precision, ...] = ("single", "bf16")
+SHOWN = {"ours": ".0f", "usual": ".0f", "ratio": ".2f", "bf16": ".0f", "gain_of_bf16": ".2f"}
+"""What the first table shows of each width, with its decimals."""
+
 AUGMENTATION = "augmentation and normalisation"
 KINDS_AND_OTHER = (*KINDS, AUGMENTATION, "other")
 
 
-def start(width: int, images: ImageSet, batch_size: int) -> Run:
+def start(width: int, images: ImageSet, batch_size: int, precision: Precision = "single") -> Run:
     """A run of the `cpu` recipe at another width, with images of full size from the start, as in the usual loop."""
-    changes: dict[str, Any] = {"architecture": NetworkConfig(width=width), "batch_size": batch_size}
+    changes: dict[str, Any] = {
+        "architecture": NetworkConfig(width=width),
+        "batch_size": batch_size,
+        "precision": precision,
+    }
     config = dataclasses.replace(RECIPES["cpu"].config, **changes, shrink_size=None)
     run = prepare(config, images, None, torch.device("cpu"))
     run.model.train()
@@ -44,20 +53,26 @@ def start(width: int, images: ImageSet, batch_size: int) -> Run:
 
 
 def compare(width: int, batch_size: int, steps: int, rounds: int, progress: Progress = silent) -> dict[str, Any]:
-    """Images per second of our step and of the usual loop, in interleaved turns."""
+    """Images per second of our step, in both precisions, and of the usual loop, in interleaved turns."""
     images = random_images(IMAGES, CLASSES, SIZE)
-    run = start(width, images, batch_size)
+    run, lower = (start(width, images, batch_size, precision) for precision in PRECISIONS)
 
-    def ours() -> None:
+    def take(steps_of: Run) -> None:
         for _ in range(steps):
-            run.train_step(run.model)
+            steps_of.train_step(steps_of.model)
 
-    seconds = best_seconds({"ours": ours, "usual": UsualLoop(run.config, images, steps)}, rounds, progress)
+    contestants: dict[str, Work] = {
+        "ours": partial(take, run),
+        "bf16": partial(take, lower),
+        "usual": UsualLoop(run.config, images, steps),
+    }
+    seconds = best_seconds(contestants, rounds, progress)
     speed = {name: steps * batch_size / value for name, value in seconds.items()}
     threads = torch.get_num_threads()
     by_threads = {f"{threads} threads": shares(run)} if threads > 1 else {}
     on_one_thread(lambda: by_threads.update({"1 thread": shares(run)}))()
-    return {"width": width, **speed, "ratio": speed["ours"] / speed["usual"], "shares": by_threads}
+    ratios = {"ratio": speed["ours"] / speed["usual"], "gain_of_bf16": speed["bf16"] / speed["ours"]}
+    return {"width": width, **speed, **ratios, "shares": by_threads}
 
 
 def shares(run: Run, steps: int = 4) -> dict[str, float]:
@@ -86,7 +101,8 @@ def shares(run: Run, steps: int = 4) -> dict[str, float]:
 @dataclass(frozen=True)
 class Pretrain:
     """Training images per second at 32 px compared with the usual loop (DataLoader with 2 workers, PIL transforms of
-    one image at a time, NCHW), the share of each kind of operation, processes or threads, and peak memory of reading.
+    one image at a time, NCHW) and with bf16, the share of each kind of operation, processes or threads, and peak
+    memory of reading.
     """
 
     widths: tuple[int, ...] = (64, 32)
@@ -115,8 +131,8 @@ class Pretrain:
         """Print the tables."""
         print_table(
             "training, images/s at 32 px",
-            ["width", "ours", "usual loop", "ratio"],
-            [[str(row["width"]), f"{row['ours']:.0f}", f"{row['usual']:.0f}", f"{row['ratio']:.2f}"] for row in rows],
+            ["width", "ours", "usual loop", "ratio", "ours in bf16", "over single precision"],
+            [[str(row["width"]), *(f"{row[name]:{form}}" for name, form in SHOWN.items())] for row in rows],
             f"best of {self.rounds} interleaved turns of {self.steps} steps of {self.batch_size} images each; "
             f"{torch.get_num_threads()} threads; usual loop: DataLoader with 2 workers, PIL transforms, NCHW",
         )

@@ -26,6 +26,7 @@ def with_method(config: PretrainConfig, method: TrainingMethod, start: str | Non
         "gidaris": {
             "pooling": "gap",
             "shrink_size": None,
+            "precision": "auto",
             # The network is frozen: without augmentation, it sees each image once in the whole of training.
             "augment": AugmentConfig(crop_padding=0, flip=False),
         },
@@ -36,6 +37,7 @@ def with_method(config: PretrainConfig, method: TrainingMethod, start: str | Non
             "learning_rate": 1e-3,
             "weight_decay": 0.0,
             "shrink_size": None,
+            "precision": "auto",
             "episode": EpisodeConfig(episodes=4),
             "validation_tasks": 100,
         },
