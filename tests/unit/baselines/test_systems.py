@@ -219,6 +219,23 @@ def test_inner_steps_are_gradient_descent_on_the_supports():
         torch.testing.assert_close(found[name], value, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.usefixtures("in_float64")
+@pytest.mark.parametrize("network", ["c64f", "c128f"])
+def test_tasks_one_after_the_other_have_the_scores_of_tasks_at_once(network):
+    system, drawn = maml(network=network), episodes()
+    for layer in system.network.modules():
+        if isinstance(layer, torch.nn.BatchNorm2d):
+            layer.weight.data[0] *= -0.5
+    support, query = (drawn.images.double()[:, :, part].flatten(1, 2) for part in (slice(SHOT), slice(SHOT, None)))
+    labels = torch.arange(WAY).repeat_interleave(SHOT)
+    at_once = system.task_scores(system.weights(), support, query, labels, 4)
+    before = {name: value.clone() for name, value in system.weights().items()}
+    torch.testing.assert_close(system.scores_in_turn(support, query, labels, 4), at_once)
+    assert all(torch.equal(value, before[name]) for name, value in system.weights().items())
+    unchanged = system.scores_in_turn(support, query, labels, 0)
+    assert not torch.allclose(unchanged, at_once)
+
+
 def test_maml_is_for_plain_convolutions():
     with pytest.raises(ConfigError, match="c64f or c128f"):
         Maml(build_network(NetworkConfig("resnet12", 2)), EpisodeConfig(), 1)
