@@ -10,7 +10,9 @@ from implanting.networks.resnet12 import resnet12
 from toys import seeded
 
 TAIL, SIZES = resnet12(1).tail, ((4, 4),) * 3
-CONFIG = ImplantConfig(implant_channels=3, implant_epochs=5, implant_learning_rate=1e-2, adapt_views=2)
+CONFIG = ImplantConfig(
+    implant_channels=3, implant_epochs=5, implant_learning_rate=1e-2, adapt_views=2, implant_share=1.0
+)
 
 
 def drawn(labels: Tensor, views: int = 2, tasks: int = 2, seed: int = 0) -> Supports:

@@ -403,6 +403,9 @@ class ImplantConfig:
     """Learning rate of AdamW; chosen on validation classes (docs/lab-log.md)."""
     implant_tau: float = 10.0
     """Fixed scale of the cosine, both while implants are trained and at test time."""
+    implant_share: float | None = None
+    """Largest share of the squared length of the supports' features that trained implants may have; a larger one is
+    scaled down. 1: never, as in the paper. Default: chosen for each task on supports held out of a second training."""
     adapt_support_pooling: Literal["gap", "gmp"] = "gap"
     """Pooling of a support's map into a vector while implants are trained."""
     adapt_query_pooling: Literal["gap", "gmp", "dense"] = "gap"
@@ -423,6 +426,8 @@ class ImplantConfig:
             require(fewest <= value <= MOST_STEPS, name, value, f"from {fewest} to {MOST_STEPS}")
         for name in ("implant_learning_rate", "implant_tau"):
             require(0 < getattr(self, name) < math.inf, name, getattr(self, name), "a number above 0")
+        share = self.implant_share
+        require(share is None or 0 < share <= 1, "implant_share", share, "above 0, up to 1")
         require(0 <= self.decision_margin < math.inf, "decision_margin", self.decision_margin, "a number, 0 or more")
         _require_views(self.adapt_views, "adapt_views")
         require(self.decision_folds >= 2, "decision_folds", self.decision_folds, "2 or more")

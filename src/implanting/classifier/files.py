@@ -68,6 +68,8 @@ def save_classifier(settings: Mapping[str, Any], learned: Learned, path: Path, s
     tensors |= prefixed("base", base_tensors)
     if learned.implants is not None:
         document["implant_sizes"] = learned.implants.sizes
+        if learned.implants.weight is not None:
+            document["implant_weight"] = learned.implants.weight.item()
         tensors |= prefixed("implants", implant_tensors(learned.implants))
     if learned.supports is not None:
         tensors |= prefixed("supports", dict(zip(("images", "labels"), learned.supports, strict=True)))
@@ -168,6 +170,7 @@ class Stored:
     digest: str
     support_views: Annotated[int, Meta(ge=1, le=VIEWS)] = 1
     implant_sizes: list[tuple[Side, Side]] | None = None
+    implant_weight: Annotated[float, Meta(gt=0, le=1)] = 1.0
 
 
 def read_classifier(
@@ -213,7 +216,8 @@ def _learned_from(base: BaseNetwork, document: Mapping[str, Any], tensors: Tenso
     implants, supports = None, part("supports", tensors)
     if "implant_sizes" in document and base.tail is not None:
         sizes = tuple((int(rows), int(columns)) for rows, columns in document["implant_sizes"])
-        implants = implants_from_tensors(base.tail, sizes, part("implants", tensors))
+        weight = torch.tensor([document["implant_weight"]]) if "implant_weight" in document else None
+        implants = implants_from_tensors(base.tail, sizes, part("implants", tensors), weight)
     return Learned(
         base=base,
         size=int(document["image_size"]),

@@ -77,6 +77,7 @@ class ImplantConvolutions(nn.Module):
         super().__init__()
         self.layers = implants.tail.layers
         self.convolutions = nn.ModuleList(_convolution_of(implant) for implant in implants.layers)
+        self.weight = 1.0 if implants.weight is None else implants.weight.item()
 
     def forward(self, base_maps: Sequence[Tensor]) -> Tensor:
         """Compute the implants' part of phi, [image channel row column]."""
@@ -88,7 +89,7 @@ class ImplantConvolutions(nn.Module):
                 maps = maps + outputs[layer.adds]
             maps = activate(maps, layer.activation)
             outputs.append(maps if layer.pool == 1 else F.max_pool2d(maps, layer.pool))
-        return outputs[-1]
+        return self.weight * outputs[-1]
 
 
 def _convolution_of(implant: Implant) -> nn.Conv2d:

@@ -28,6 +28,7 @@ from implanting.errors import ConfigError, DataError
 from implanting.fewshot import NEVER, assign_folds
 from implanting.implants.activations import BaseMaps, PooledMaps, Supports
 from implanting.implants.adaptation import adapt
+from implanting.implants.share import FOLDS, SHARES, USUAL, can_choose, chosen_shares, ratio_of, weight_for
 from implanting.implants.stream import Implants, joined
 from implanting.networks import Tail
 from implanting.runtime import in_threads, shares
@@ -93,6 +94,50 @@ class Fitting:
         return self.with_prototypes(self.adapted(supports, generators), supports, self.by_implants)
 
     def adapted(self, supports: Supports, generators: list[Generator]) -> Implants:
+        """Fresh implants for each task, trained on its supports and given the share that they are to have."""
+        before = [_copy_of(generator) for generator in generators]
+        implants = self.trained(supports, generators)
+        if self.config.implant_share == 1:
+            return implants
+        return self.with_shares(implants, supports, self.shares(supports, before))
+
+    def with_shares(self, implants: Implants, supports: Supports, shares: Float[Tensor, " task"]) -> Implants:
+        """The implants with these shares of the squared length of the supports' features, or less."""
+        seen = supports.first_views(self.config.adapt_views)
+        ratio = ratio_of(implants, seen, self.config.adapt_support_pooling)
+        return replace(implants, weight=weight_for(shares, ratio))
+
+    def shares(self, supports: Supports, generators: list[Generator]) -> Float[Tensor, " task"]:
+        """The share of each task's implants: the configured one, or one chosen on held-out supports."""
+        share = self.config.implant_share
+        if share is not None or not can_choose(supports.labels):
+            return torch.full((len(supports),), share or USUAL, dtype=supports.phi.dtype)
+        every = torch.arange(len(supports))
+        fold_of = assign_folds(supports.labels, FOLDS)
+        found = supports.phi.new_zeros(len(supports), len(SHARES))
+        for fold in range(FOLDS):
+            kept, held = (
+                supports.select(every, chosen.nonzero().flatten().expand(len(supports), -1))
+                for chosen in (fold_of != fold, fold_of == fold)
+            )
+            implants = self.trained(kept, [_copy_of(generator) for generator in generators])
+            found += self._log_likelihoods(implants, kept, held)
+        return chosen_shares(found)
+
+    def _log_likelihoods(self, implants: Implants, kept: Supports, held: Supports) -> Float[Tensor, "task share"]:
+        """How likely held-out supports are, with each of `SHARES`, by implants that were trained on the others."""
+
+        def of_share(share: float) -> Float[Tensor, " task"]:
+            scaled = self.with_shares(implants, kept, kept.phi.new_full((len(kept),), share))
+            fitted = self.with_prototypes(scaled, kept, self.by_implants)
+            said = fitted.probabilities(queries.base_maps, queries.phi)
+            own = held.labels[:, None].expand(*said.shape[:2], 1)
+            return said.gather(2, own).clamp_min(1e-12).log().sum((1, 2))
+
+        queries = held.first_views(1)
+        return torch.stack([of_share(share) for share in SHARES], dim=1)
+
+    def trained(self, supports: Supports, generators: list[Generator]) -> Implants:
         """Fresh implants for each task, trained on its supports; threads share the tasks."""
         seen = supports.first_views(self.config.adapt_views)
 

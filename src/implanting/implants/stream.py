@@ -88,6 +88,8 @@ class Implants:
     sizes: Sizes
     """Rows and columns of each base map."""
     layers: list[Implant]
+    weight: Float[Tensor, " task"] | None = None
+    """Factor of their channels of phi_wide, once they are trained; None is 1."""
 
     def parameters(self) -> list[Tensor]:
         """The trained tensors of all layers."""
@@ -110,7 +112,8 @@ class Implants:
                 maps = maps + outputs[layer.adds]
             maps = activate(maps, layer.activation)
             outputs.append(maps if layer.pool == 1 else F.max_pool2d(maps, layer.pool))
-        return outputs[-1].unflatten(1, (len(base_maps[0]), -1)).permute(1, 0, 3, 4, 2).flatten(2, 3)
+        phi = outputs[-1].unflatten(1, (len(base_maps[0]), -1)).permute(1, 0, 3, 4, 2).flatten(2, 3)
+        return phi if self.weight is None else self.weight[:, None, None, None] * phi
 
 
 def activate(maps: Tensor, name: Activation | None) -> Tensor:
@@ -166,8 +169,10 @@ def implant_tensors(implants: Implants) -> dict[str, Tensor]:
     return tensors
 
 
-def implants_from_tensors(tail: Tail, sizes: Sizes, tensors: Mapping[str, Tensor]) -> Implants:
-    """The inverse of `implant_tensors`."""
+def implants_from_tensors(
+    tail: Tail, sizes: Sizes, tensors: Mapping[str, Tensor], weight: Float[Tensor, " task"] | None = None
+) -> Implants:
+    """The inverse of `implant_tensors`, which leave out their weight."""
 
     def implant(number: int, layer: ImplantedLayer) -> Implant:
         between = tensors.get(f"{number}.implant_weight")
@@ -180,11 +185,12 @@ def implants_from_tensors(tail: Tail, sizes: Sizes, tensors: Mapping[str, Tensor
             statistics=(tensors[f"{number}.variance"], tensors[f"{number}.mean"]),
         )
 
-    return Implants(tail, sizes, [implant(number, layer) for number, layer in enumerate(tail.layers)])
+    return Implants(tail, sizes, [implant(number, layer) for number, layer in enumerate(tail.layers)], weight)
 
 
 def joined(parts: Sequence[Implants]) -> Implants:
     """The trained implants of several batches of tasks, concatenated."""
     named = [implant_tensors(part) for part in parts]
     tensors = {name: torch.cat([each[name] for each in named]) for name in named[0]}
-    return implants_from_tensors(parts[0].tail, parts[0].sizes, tensors)
+    weights = [part.weight for part in parts if part.weight is not None]
+    return implants_from_tensors(parts[0].tail, parts[0].sizes, tensors, torch.cat(weights) if weights else None)

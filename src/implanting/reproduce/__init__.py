@@ -13,7 +13,7 @@ from implanting.reproduce.figure3_drawing import write_figure3
 from implanting.reproduce.kept_results import KeptResults
 from implanting.reproduce.paper import ABLATION, TABLES
 from implanting.reproduce.running import Trials, run_tests
-from implanting.reproduce.settings import RESNET_DC, RESNET_GAP, Setting, Stage1
+from implanting.reproduce.settings import RESNET_DC, RESNET_GAP, Setting, Stage1, paper_implants
 from implanting.reproduce.tables import DataName, Table
 from implanting.reproduce.writing import CLAIM_COLUMNS, claim_rows, json_claims, markdown, result_rows, table_rows
 
@@ -49,6 +49,7 @@ __all__ = [
     "json_claims",
     "markdown",
     "paper_data",
+    "paper_implants",
     "recipe_settings",
     "result_rows",
     "run_tests",

@@ -102,6 +102,7 @@ def paper_implants(support: SupportPooling = "gap", query: QueryPooling = "gap")
         implant_channels=16,
         implant_epochs=50,
         implant_tau=10.0,
+        implant_share=1.0,
         adapt_support_pooling=support,
         adapt_query_pooling=query,
         adapt_views=1,

@@ -77,7 +77,7 @@ def test_shots_that_a_table_lacks_are_refused(name, shot):
 
 
 def test_other_implants_are_a_row_of_ours():
-    adapt = ImplantConfig(implant_channels=64)
+    adapt = ImplantConfig(implant_channels=64, implant_share=1.0)
     table = TABLES["table5"].with_ours(adapt)
     paper, ours = (row for row in table.rows if "IMP" in row.title)
     assert (paper.source, ours.source) == ("paper", "ours")

@@ -7,7 +7,7 @@ from implanting.config import ImplantConfig, TaskConfig
 from implanting.fewshot import Result
 from implanting.reproduce import TABLES, decide, json_claims, markdown, result_rows, table_rows
 
-TABLE = TABLES["table5"].with_ours(ImplantConfig(implant_channels=64)).with_shots([5])
+TABLE = TABLES["table5"].with_ours(ImplantConfig(implant_channels=64, implant_share=1.0)).with_shots([5])
 
 
 def results(tasks: int) -> dict:

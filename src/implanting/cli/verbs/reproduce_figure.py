@@ -9,7 +9,7 @@ import torch
 
 from implanting.base import BaseNetwork
 from implanting.cli.verbs.reproduce_settings import Reproduce, check_out, further_images, read_material, train_base
-from implanting.config import ImplantConfig, TaskConfig
+from implanting.config import TaskConfig
 from implanting.console import print_document, print_table, result_document, say, show_progress
 from implanting.datasets import ImageSet
 from implanting.errors import ConfigError
@@ -24,6 +24,7 @@ from implanting.reproduce import (
     Sight,
     figure3,
     held_out_note,
+    paper_implants,
     write_figure3,
 )
 from implanting.runtime import rank, write_atomically
@@ -54,7 +55,7 @@ class Looking:
 
 def prepare(command: Reproduce) -> Looking:
     """Read the data, draw the tasks and check the networks in --out, so that all errors come before training."""
-    if command.adapt != ImplantConfig():
+    if command.adapt != paper_implants():
         raise ConfigError("figure3 has no implants: leave out the --implant and --adapt settings")
     if len(command.shot) > 1:
         shots = " ".join(map(str, command.shot))

@@ -29,6 +29,7 @@ from implanting.reproduce import (
     base_settings,
     check_bases,
     paper_data,
+    paper_implants,
     recipe_settings,
 )
 from implanting.runtime import holds, is_our_picture
@@ -77,7 +78,7 @@ class Reproduce:
     """End with one JSON document on stdout."""
     reading: DataConfig = field(default_factory=DataConfig)
     changes: RecipeChanges = field(default_factory=RecipeChanges)
-    adapt: ImplantConfig = field(default_factory=ImplantConfig)
+    adapt: ImplantConfig = field(default_factory=paper_implants)
     """If these settings of stage 2 differ from the paper's, the table gets a row of ours."""
     run: RunConfig = field(default_factory=RunConfig)
 

@@ -14,7 +14,7 @@ from implanting.cli.verbs.reproduce_settings import (
     read_material,
     train_base,
 )
-from implanting.config import ImplantConfig, TaskConfig
+from implanting.config import TaskConfig
 from implanting.console import print_document, print_table, result_document, say, show_progress
 from implanting.datasets import ImageSet
 from implanting.evaluation import TaskImages
@@ -36,6 +36,7 @@ from implanting.reproduce import (
     draw_table,
     json_claims,
     markdown,
+    paper_implants,
     result_rows,
     run_tests,
     table_rows,
@@ -48,7 +49,7 @@ def _chosen_table(command: Reproduce) -> Table:
     table = ABLATION if command.what == "ablation" else TABLES[command.what]
     if command.systems:
         table = table.with_systems()
-    if command.adapt != ImplantConfig():
+    if command.adapt != paper_implants():
         table = table.with_ours(command.adapt)
     return table.with_shots(command.shot) if command.shot else table
 
