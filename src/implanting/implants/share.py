@@ -26,7 +26,7 @@ from implanting.implants.stream import Implants
 SHARES = (0.03, 0.08, 0.15, 0.25, 0.4, 1.0)
 """The shares among which a task chooses; 1 leaves implants as they were trained."""
 
-USUAL, SPREAD = 0.1, 0.7
+USUAL, SPREAD = 0.1, 1.0
 """The prior: the logarithm of a share is normal about that of `USUAL`, with this deviation."""
 
 FOLDS = 2
