@@ -15,9 +15,9 @@ classification among all base classes by a linear layer on the unconditioned net
 
 Choices: G_l and B_l have three layers, a projection, a residual one and a linear one; g0 and b0 begin at 0, so that
 training begins as prototypical networks; alpha begins at `tau`, and its logarithm is learned, so that it stays
-positive; Adam with 1e-3, as for prototypical networks, because SGD at the published rate of 0.1 diverged within 72
-steps; gap-pooled maps; batch-norm statistics are collected over conditioned and unconditioned maps. At test every
-task sends its images through the network again: only the task's code can be computed once per image.
+positive, and 0.01 with Adam at 3e-3 was the best of eight settings (docs/lab-log.md); SGD at the published rate of 0.1
+diverged within 72 steps; gap-pooled maps; batch-norm statistics are collected over conditioned and unconditioned maps.
+At test every task sends its images through the network again: only the task's code can be computed once per image.
 """
 
 import math

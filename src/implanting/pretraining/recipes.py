@@ -41,7 +41,7 @@ def with_method(config: PretrainConfig, method: TrainingMethod, start: str | Non
             "episode": EpisodeConfig(episodes=4),
             "validation_tasks": 100,
         },
-        "tadam": {"pooling": "gap", "tau": 1.0, "optimizer": "adam", "learning_rate": 1e-3},
+        "tadam": {"pooling": "gap", "tau": 0.01, "optimizer": "adam", "learning_rate": 3e-3},
     }
     return replace(config, method=method, start=start, **changes[method])
 
