@@ -57,7 +57,7 @@ class Workload:
         supports, config = Supports(base_maps, phi, self.labels, self.sizes), ImplantConfig(implant_epochs=epochs)
         fitting = Fitting(self.network.tail, CLASSIFY, config)
         for first in range(0, tasks, together):
-            fitting.adapted(supports, [generator_of(0, Stream.IMPLANTS, first + number) for number in range(together)])
+            fitting.trained(supports, [generator_of(0, Stream.IMPLANTS, first + number) for number in range(together)])
 
 
 def compare(size: int, width: int, tasks: int, epochs: int, rounds: int, progress: Progress = silent) -> dict[str, Any]:

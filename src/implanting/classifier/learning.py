@@ -180,9 +180,14 @@ def learn(
 def _learn_implants(
     base: BaseNetwork, fitting: Fitting, images: Images, labels: Int[Tensor, " image"], seed: int
 ) -> Learned:
-    """Train implants on all supports, then compute prototypes; calibrate them by cross-fitting."""
+    """Train implants on all supports, then compute prototypes; calibrate them by cross-fitting.
+
+    The share of the implants is chosen once, from all supports, and is the same in all folds.
+    """
     maps, phi, sizes = encode(base, views_of(images, fitting.views).transpose(0, 1).flatten(0, 1))
     supports, counts = Supports.of_one_task(maps, phi, labels, sizes, fitting.views), labels.bincount()
+    (share,) = fitting.shares(supports, [generator_of(seed, Stream.IMPLANTS, 0)]).tolist()
+    fitting = replace(fitting, config=replace(fitting.config, implant_share=share))
     fitted = fitting.fit_implants(supports, [generator_of(seed, Stream.IMPLANTS, 0)])
     learned = Learned(
         base=base,

@@ -60,6 +60,26 @@ def test_all_of_it_comes_back(base, tmp_path, implants, keep_supports):
             other.refit()
 
 
+def test_the_weight_of_implants_comes_back(base, tmp_path):
+    one = fitted(base, implants=True)
+    before = one.predict_proba(IMAGES)
+    lighter = dataclasses.replace(one.learned_.implants, weight=torch.tensor([0.3]))
+    one.learned_ = dataclasses.replace(one.learned_, implants=lighter)
+    one.save(tmp_path / "one.safetensors")
+    other = FewShotClassifier.load(tmp_path / "one.safetensors")
+    assert torch.equal(other.learned_.implants.weight, lighter.weight)
+    assert np.array_equal(one.predict_proba(IMAGES), other.predict_proba(IMAGES))
+    assert not np.array_equal(before, other.predict_proba(IMAGES))
+
+
+@pytest.mark.parametrize("weight", [0, -1, 1.5, "0.3", None])
+def test_a_weight_of_implants_that_cannot_be_is_refused(saved, tmp_path, weight):
+    document, tensors = read_checkpoint(saved, "classifier")
+    write_checkpoint(tmp_path / "bad.safetensors", "classifier", {**document, "implant_weight": weight}, tensors)
+    with pytest.raises(CheckpointError, match="implant_weight"):
+        FewShotClassifier.load(tmp_path / "bad.safetensors")
+
+
 @pytest.mark.parametrize(
     "labels",
     [NAMES, NAMES.astype(object), NUMBERS, NUMBERS.astype(np.uint8), NUMBERS.astype(np.int32) - 9, NUMBERS > 1],

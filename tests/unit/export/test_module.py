@@ -72,8 +72,8 @@ TAIL = Tail(
 
 
 @pytest.mark.usefixtures("in_float64")
-@pytest.mark.parametrize("size", [(7, 8), (8, 6)])
-def test_strides_residuals_and_kernels_as_implants_have_them(size):
+@pytest.mark.parametrize(("size", "weight"), [((7, 8), None), ((8, 6), torch.tensor([0.3]))])
+def test_strides_residuals_kernels_and_weights_as_implants_have_them(size, weight):
     halved = -(-size[0] // 2), -(-size[1] // 2)
     sizes = (size, halved)
     implants: Implants = new_implants(TAIL, sizes, 2, [seeded(3)])
@@ -82,6 +82,7 @@ def test_strides_residuals_and_kernels_as_implants_have_them(size):
         layer.beta = torch.rand(layer.beta.shape, generator=seeded(2)) - 0.5
     maps = [torch.randn(1, 6, r * c, n, generator=seeded(4)) for (r, c), n in zip(sizes, (4, 3), strict=True)]
     implants.fix_statistics(maps)
+    implants.weight = None if weight is None else weight.double()
     queries = [part[:, :2] * 1.3 for part in maps]
     expected = implants(queries)[0]
     grids = [part[0].mT.unflatten(2, one) for part, one in zip(queries, sizes, strict=True)]
