@@ -189,12 +189,13 @@ def _going_on(said: set[str]) -> Iterator[None]:
 def _stop_on_signal(begun: list[Event]) -> Iterator[list[int]]:
     """Yield a list that is filled when Ctrl-C or SIGTERM asks the run to stop; a second Ctrl-C stops at once.
 
-    So does the first while `begun` is empty, as nothing is lost before the first step: a teacher may take long.
+    So does the first while `begun` is empty, as nothing is lost before the first step, and a teacher may take long; of
+    several processes only the first knows that, and they must stop together.
     """
     received: list[int] = []
 
     def note(number: int, _frame: Any) -> None:
-        if not begun or (received and number == signal.SIGINT):
+        if (not begun and world_size() == 1) or (received and number == signal.SIGINT):
             raise KeyboardInterrupt
         received.append(number)
         say("stopping after this step; press Ctrl-C again to stop at once")
