@@ -17,6 +17,8 @@ from implanting.config import Precision
 CHANNELS, SIDE, IMAGES, TURNS = 64, 16, 16, 3
 """The convolution on which `gain_of_bf16` is measured, and how often; it takes some hundredths of a second."""
 
+KINDS = (torch.float32, torch.bfloat16)
+
 
 def uses_bf16(precision: Precision, device: torch.device) -> bool:
     """Whether a network is trained in bf16: if asked for, or by default on GPUs that can."""
@@ -30,9 +32,6 @@ def gain_of_bf16(device: torch.device) -> float:
     kernel = torch.randn(CHANNELS, CHANNELS, 3, 3, device=device).to(memory_format=torch.channels_last)
     single, half = (min(_seconds(maps.to(kind), kernel.to(kind)) for _ in range(1 + TURNS)) for kind in KINDS)
     return single / half
-
-
-KINDS = (torch.float32, torch.bfloat16)
 
 
 def _seconds(maps: Tensor, kernel: Tensor) -> float:
