@@ -216,7 +216,7 @@ def _learned_from(base: BaseNetwork, document: Mapping[str, Any], tensors: Tenso
     implants, supports = None, part("supports", tensors)
     if "implant_sizes" in document and base.tail is not None:
         sizes = tuple((int(rows), int(columns)) for rows, columns in document["implant_sizes"])
-        weight = torch.tensor([document["implant_weight"]]) if "implant_weight" in document else None
+        weight = torch.tensor([float(document["implant_weight"])]) if "implant_weight" in document else None
         implants = implants_from_tensors(base.tail, sizes, part("implants", tensors), weight)
     return Learned(
         base=base,
