@@ -40,9 +40,10 @@ NetworkName = Literal["resnet12", "c128f", "c64f"]
 
 Precision = Literal["auto", "single", "bf16"]
 TrainingMethod = Literal["cosine", "pn", "gidaris", "maml", "tadam"]
+"""How a base network is trained: with a cosine classifier (the paper's stage 1), or as another system is."""
+
 LOWERED: tuple[TrainingMethod, ...] = ("cosine", "pn", "tadam")
 """The methods whose network can be trained in bf16: it is frozen by gidaris, and too small for a gain with maml."""
-"""How a base network is trained: with a cosine classifier (the paper's stage 1), or as another system is."""
 
 CLASSIFYING: tuple[TrainingMethod, ...] = ("cosine", "gidaris")
 """The training methods that learn class weights of the base classes."""

@@ -74,7 +74,7 @@ class Setting:
         """How tasks with this number of shots are answered."""
         named = self.rival or (None if self.stage1.method == "cosine" else self.stage1.method)
         if named is not None:
-            return approach_of(named, self.inference, ImplantConfig(), RivalConfig(), self.classes)
+            return approach_of(named, self.inference, paper_implants(), RivalConfig(), self.classes)
         return Approach(self.inference, self.implants, self.classes).reduced_to(self.shot)
 
     @property

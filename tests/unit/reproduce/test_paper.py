@@ -126,3 +126,11 @@ def test_the_ablation_is_of_one_base_network():
     assert ABLATION.name == "ablation"
     methods = {setting.approach.method for setting in ABLATION.settings()[RESNET_DC]}
     assert methods == {None, "last-block", "logistic", "baseline++", "simpleshot", "nearest"}
+
+
+def test_the_ablation_compares_trained_and_random_implants_at_the_same_share():
+    implants = [setting.approach.implants for setting in ABLATION.settings()[RESNET_DC] if setting.shot == 5]
+    trained, ours, random = [each for each in implants if each is not None]
+    assert trained == paper_implants()
+    assert random == dataclasses.replace(trained, implant_epochs=0)
+    assert ours == ImplantConfig()
