@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -61,6 +62,17 @@ def test_two_workers_equal_one_process_that_takes_the_halves_in_turn(tmp_path: P
     slow = halves_in_turn(data, out)
     for name, value in load_file(out).items():
         torch.testing.assert_close(value, slow[name].detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_trial_chooses_processes_and_threads(tmp_path: Path) -> None:
+    data, out = write_fc100(tmp_path), tmp_path / "base.safetensors"
+    done = implanting(*pretrain_command(data, out), "--iterations", "4", "--batch-size", "32", "--workers", "auto")
+    chosen = re.search(r"training in (\d+) process(?:es)? of \d+ threads? \((.*)\)", done.stderr)
+    assert chosen is not None
+    speeds = [float(each) for each in re.findall(r"(\d+) images/s", chosen[2])]
+    assert len(speeds) == min(2, os.cpu_count() or 1)
+    assert speeds[0] == speeds[-1] or (int(chosen[1]) > 1) == (speeds[-1] > speeds[0])
+    assert load_base(out).finished
 
 
 def test_two_workers_train_on_the_episodes_of_one(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def implant_peaks(
     return rows
 
 
-def write_pickle(folder: Path, images: int) -> None:
+def _write_pickle(folder: Path, images: int) -> None:
     """Write a data set in the form of FC100's pickles."""
     folder.mkdir()
     data = np.random.default_rng(0).integers(0, 256, (images, 32, 32, 3), dtype=np.uint8)
@@ -83,7 +83,7 @@ def reading_ratios(images: int) -> dict[str, float]:
     if not resident_peak():
         return ratios
     with tempfile.TemporaryDirectory() as temporary:
-        for name, write, count in (("pickle", write_pickle, images), ("folders", _write_folders, images // 9)):
+        for name, write, count in (("pickle", _write_pickle, images), ("folders", _write_folders, images // 9)):
             write(Path(temporary) / f"{name}-few", 4)
             write(Path(temporary) / name, count)
             idle, _ = peak_and_size(READ, Path(temporary) / f"{name}-few")

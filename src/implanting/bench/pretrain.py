@@ -149,7 +149,7 @@ class Pretrain:
             f"processes and threads, width {min(self.widths)}",
             ["", "images/s"],
             [[name, f"{speed:.0f}"] for name, speed in once["layouts"].items()],
-            f"as `implanting pretrain` and `torchrun -m implanting pretrain` report it, best of {min(2, self.rounds)}",
+            f"median of the steps of a training on noise, best of {min(2, self.rounds)} turns",
         )
         print_table(
             "peak memory of reading a data set",

@@ -7,6 +7,7 @@ nothing of implants.
 from implanting.pretraining.batches import batch
 from implanting.pretraining.events import Event, Finished, Started, Stepped, Stopped
 from implanting.pretraining.joining import join
+from implanting.pretraining.layout import Layout, fastest_layout, training_speed
 from implanting.pretraining.optimisation import MOMENTUM
 from implanting.pretraining.precision import gain_of_bf16
 from implanting.pretraining.preparation import Output, prepare
@@ -22,6 +23,7 @@ __all__ = [
     "RECIPES",
     "Event",
     "Finished",
+    "Layout",
     "Output",
     "RecipeName",
     "Run",
@@ -31,10 +33,12 @@ __all__ = [
     "TrainingLog",
     "batch",
     "check_same",
+    "fastest_layout",
     "gain_of_bf16",
     "join",
     "plot_training",
     "prepare",
     "pretrain",
+    "training_speed",
     "with_method",
 ]

@@ -23,7 +23,7 @@ from implanting.runtime.checkpoint import (
 )
 from implanting.runtime.descent import AdamW
 from implanting.runtime.documents import checked, parse_json
-from implanting.runtime.machine import check_cores, check_memory, free_memory
+from implanting.runtime.machine import check_cores, check_memory, cores, free_memory
 from implanting.runtime.processes import from_rank_zero, group, process_group, share, synchronise, total, wait_for_all
 from implanting.runtime.reading import open_file
 from implanting.runtime.work import (
@@ -66,6 +66,7 @@ __all__ = [
     "checked",
     "choose_device",
     "common_arrays",
+    "cores",
     "falls_to_this_process",
     "figure_bytes",
     "free_memory",

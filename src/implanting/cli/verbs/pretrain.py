@@ -2,13 +2,14 @@
 
 import argparse
 import dataclasses
+import os
 import signal
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 import torch
 import tyro
@@ -30,6 +31,7 @@ from implanting.pretraining import (
     Started,
     Stopped,
     TrainingLog,
+    fastest_layout,
     gain_of_bf16,
     plot_training,
     pretrain,
@@ -57,8 +59,9 @@ class Pretrain:
     """Continue the run in --out, or start a new one if there is none."""
     overwrite: bool = False
     """Replace an existing file at --out."""
-    workers: int = 1
-    """Processes on this machine that share each batch, with OMP_NUM_THREADS threads each, or one if that is not set."""
+    workers: int | Literal["auto"] = 1
+    """Processes on this machine that share each batch, with OMP_NUM_THREADS threads each, or one if that is not set.
+    auto: one of all threads or several, whichever a trial of half a minute finds faster; weights depend on it."""
     json: bool = False
     """End with one JSON document on stdout."""
     config: PretrainConfig = field(default_factory=lambda: RECIPES["cpu"].config)
@@ -70,9 +73,8 @@ def main(arguments: Sequence[str]) -> int:
     recipe, config = _recipe_from(arguments)
     missing: Any = tyro.MISSING
     command = parse(Pretrain, "pretrain", arguments, Pretrain(data=missing, out=missing, recipe=recipe, config=config))
-    require(command.workers >= 1, "workers", command.workers, "1 or more")
-    if command.workers > 1 and world_size() == 1:
-        return launch(command.workers, "pretrain", arguments)
+    if world_size() == 1 and (workers := _workers(command)) > 1:
+        return launch(workers, "pretrain", arguments)
     # A worker restarted by torchrun continues from what its run has written, however the run was started.
     output = Output(command.out, command.resume or restarted(), command.overwrite and not restarted())
     set_threads(command.run.threads)
@@ -84,6 +86,22 @@ def main(arguments: Sequence[str]) -> int:
     base = train(command.config, base_images, validation, output, device)
     description = cast(BaseDescription, base.description)  # every network trained here has one
     return report(command, description.training, time.monotonic() - began)
+
+
+def _workers(command: Pretrain) -> int:
+    """The number of processes to train in; for `auto`, also sets the number of their threads."""
+    if command.workers != "auto":
+        require(command.workers >= 1, "workers", command.workers, "1 or more, or auto")
+        return command.workers
+    if command.run.threads is not None:
+        raise ConfigError("--workers auto also chooses the threads: leave out --threads, or name a number of workers")
+    if choose_device(command.run.device).type != "cpu":
+        return 1
+    layout, speeds = fastest_layout(command.config, show_progress)
+    tried = "; ".join(f"{each}: {speed:.0f} images/s" for each, speed in speeds.items()) or "nothing else is possible"
+    say(f"training in {layout} ({tried})")
+    os.environ["OMP_NUM_THREADS"] = str(layout.threads)
+    return layout.processes
 
 
 def _recipe_from(arguments: Sequence[str]) -> tuple[RecipeName, PretrainConfig]:
