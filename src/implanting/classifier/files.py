@@ -154,6 +154,7 @@ class StoredSettings:
     implant_channels: int = 1
     implant_epochs: int = 0
     implant_learning_rate: float = 0.0
+    implant_share: float | None = None
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,7 @@ class ImageClassifier:
         implant_channels: int = IMPLANTS.implant_channels,
         implant_epochs: int = IMPLANTS.implant_epochs,
         implant_learning_rate: float = IMPLANTS.implant_learning_rate,
+        implant_share: float | None = IMPLANTS.implant_share,
     ) -> None:
         self.base = base
         self.head = head
@@ -88,6 +89,7 @@ class ImageClassifier:
         self.implant_channels = implant_channels
         self.implant_epochs = implant_epochs
         self.implant_learning_rate = implant_learning_rate
+        self.implant_share = implant_share
 
     def fit(self: Own, X: Any, y: Labels, *, progress: Progress = silent) -> Own:  # noqa: N803 (scikit-learn's name)
         """Learn classes from images and their labels, discarding any earlier fit."""
@@ -176,7 +178,12 @@ class ImageClassifier:
         if way.head:
             learned = learn_head(base, batches, labels, self.method)
         else:
-            config = ImplantConfig(self.implant_channels, self.implant_epochs, self.implant_learning_rate)
+            config = ImplantConfig(
+                self.implant_channels,
+                self.implant_epochs,
+                self.implant_learning_rate,
+                implant_share=self.implant_share,
+            )
             seed = seed_from(self.random_state)
             learned = learn(base, pooling, config if way.implants else None, batches, labels, seed)
         supports = None if images is None else (images, labels)

@@ -104,6 +104,19 @@ def test_auto_trains_implants_from_two_images_on(base):
     assert fitted(by_search).learned_.implants is not None
 
 
+def test_the_share_of_implants_can_be_set(base, tmp_path):
+    def saved(share: float) -> FewShotClassifier:
+        file = tmp_path / f"{share}.safetensors"
+        fitted(FewShotClassifier(base, implants=True, implant_epochs=20, implant_share=share)).save(file)
+        return FewShotClassifier.load(file, base=base)
+
+    paper, scaled = saved(1.0), saved(0.01)
+    assert paper.implant_share == 1.0
+    assert paper.learned_.implants.weight is None  # as trained
+    assert 0 < scaled.learned_.implants.weight.item() < 1
+    assert not np.array_equal(paper.predict_proba(IMAGES[ASKED]), scaled.predict_proba(IMAGES[ASKED]))
+
+
 def test_answers_tell_all_at_once(new):
     classifier = fitted(new(unknown="?", refuse=0.3))
     answers, failures = classifier.answers([*IMAGES[ASKED], b"no image"], top=3, skip_bad=True)

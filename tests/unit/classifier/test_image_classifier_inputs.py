@@ -115,6 +115,7 @@ def test_bad_input_is_one_clear_line(base, images, labels, said):
         ({"support_pooling": "dense"}, "`support_pooling` is dense"),
         ({"query_pooling": "max"}, "`query_pooling` is max"),
         ({"implants": True, "implant_epochs": -1}, "`implant_epochs` is -1"),
+        ({"implants": True, "implant_share": 2.0}, "`implant_share` is 2.0"),
     ],
 )
 def test_bad_settings_are_one_clear_line(base, settings, said):
