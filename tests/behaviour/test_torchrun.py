@@ -75,6 +75,37 @@ def test_a_trial_chooses_processes_and_threads(tmp_path: Path) -> None:
     assert load_base(out).finished
 
 
+def test_a_run_that_is_resumed_keeps_its_processes(tmp_path: Path) -> None:
+    data, out = write_fc100(tmp_path), tmp_path / "base.safetensors"
+    begun = [*pretrain_command(data, out), "--iterations", "3", "--batch-size", "32"]
+    implanting(*begun, "--workers", "2")
+    done = implanting(*begun, "--workers", "auto", "--resume")
+    assert "training in 2 processes of 1 thread" in done.stderr.replace("of 2 threads", "of 1 thread")
+    assert "as before" in done.stderr
+
+
+def test_processes_share_what_a_teacher_is_asked(tmp_path: Path) -> None:
+    """The weights of two processes that each asked for half are those of two that were told all."""
+    data, teacher = write_fc100(tmp_path), tmp_path / "teacher.safetensors"
+    implanting(*pretrain_command(data, teacher), "--iterations", "3")
+    program = tmp_path / "ask.py"
+    program.write_text(
+        "import sys, torch\n"
+        "from implanting.base import load_base\n"
+        "from implanting.datasets import read_dataset\n"
+        "from implanting.pretraining.teacher import soft_labels\n"
+        "from implanting.runtime import process_group, rank\n"
+        "teacher, images = load_base(sys.argv[1]), read_dataset(sys.argv[2], 'train')\n"
+        "alone = soft_labels(teacher, images)\n"
+        "with process_group(torch.device('cpu')):\n"
+        "    together = soft_labels(teacher, images)\n"
+        "torch.testing.assert_close(together, alone)\n"
+        "open(f'{sys.argv[3]}/asked{rank()}', 'w').close()\n"
+    )
+    implanting(*LAUNCHER, str(program), str(teacher), str(data), str(tmp_path))
+    assert sorted(path.name for path in tmp_path.glob("asked*")) == ["asked0", "asked1"]
+
+
 def test_two_workers_train_on_the_episodes_of_one(tmp_path: Path) -> None:
     """The second stage has a frozen network, hence no statistics of a batch: only the order of sums may differ."""
     data, first = write_fc100(tmp_path), tmp_path / "first.safetensors"

@@ -28,8 +28,8 @@ class FewShotClassifier(ImageClassifier, ClassifierMixin, BaseEstimator):  # typ
     - `random_state`: seed of the implants' initial weights
     - `device`: "auto" or a PyTorch device
     - `implant_channels`, `implant_epochs`, `implant_learning_rate`: as in `ImplantConfig`
-    - `implant_share`: None scales implants down as examples held out of a second training suggest; 1 leaves them as
-      they were trained, which is the paper's way
+    - `implant_share`: None scales implants down as examples held out of a second training suggest (with fewer than
+      four examples of a class, to a usual share); 1 leaves them as they were trained, which is the paper's way
 
     Learned by `fit`:
 

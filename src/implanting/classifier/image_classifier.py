@@ -150,6 +150,7 @@ class ImageClassifier:
         require(self.image_size is None or self.image_size >= 1, "image_size", self.image_size, "1 or more")
         require(self.support_pooling in ("gap", "gmp"), "support_pooling", self.support_pooling, "gap or gmp")
         settings_of(self.method, self.head, self.implants)
+        self._implant_config()
         query_poolings = (None, "gap", "gmp", "dense")
         require(self.query_pooling in query_poolings, "query_pooling", self.query_pooling, "gap, gmp or dense")
         if len(classes) < 2:
@@ -157,6 +158,11 @@ class ImageClassifier:
             raise DataError(f"there is {found}; a classifier needs images of two classes or more")
         if self.unknown is not None and self.unknown in classes.tolist():
             raise ConfigError(f"unknown={self.unknown!r} is one of the classes: choose another label")
+
+    def _implant_config(self) -> ImplantConfig:
+        return ImplantConfig(
+            self.implant_channels, self.implant_epochs, self.implant_learning_rate, implant_share=self.implant_share
+        )
 
     def _learn(
         self,
@@ -178,12 +184,7 @@ class ImageClassifier:
         if way.head:
             learned = learn_head(base, batches, labels, self.method)
         else:
-            config = ImplantConfig(
-                self.implant_channels,
-                self.implant_epochs,
-                self.implant_learning_rate,
-                implant_share=self.implant_share,
-            )
+            config = self._implant_config()
             seed = seed_from(self.random_state)
             learned = learn(base, pooling, config if way.implants else None, batches, labels, seed)
         supports = None if images is None else (images, labels)

@@ -67,7 +67,8 @@ class ImplantConfig:
     """Fixed scale of the cosine, both while implants are trained and at test time."""
     implant_share: float | None = None
     """Largest share of the squared length of the supports' features that trained implants may have; a larger one is
-    scaled down. 1: never, as in the paper. Default: chosen for each task on supports held out of a second training."""
+    scaled down. 1: never, as in the paper. Default: chosen for each task on supports held out of a second training,
+    or 0.1 with fewer than four supports of a class."""
     adapt_support_pooling: Literal["gap", "gmp"] = "gap"
     """Pooling of a support's map into a vector while implants are trained."""
     adapt_query_pooling: Literal["gap", "gmp", "dense"] = "gap"

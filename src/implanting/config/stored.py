@@ -27,7 +27,7 @@ Config = TypeVar("Config")
 
 
 def config_from_dict(kind: type[Config], values: Mapping[str, Any]) -> Config:
-    """The inverse of `dataclasses.asdict` for the nested configurations above; retired settings are left out.
+    """The inverse of `dataclasses.asdict` for nested configurations; retired settings are left out.
 
     A value of another type than its field's, or a setting that is unknown, is a `ValueError`.
     """

@@ -141,10 +141,10 @@ class Fitting:
         """Fresh implants for each task, trained on its supports; threads share the tasks."""
         seen = supports.first_views(self.config.adapt_views)
 
-        def share(tasks: slice) -> Implants:
+        def adapt_some(tasks: slice) -> Implants:
             return adapt(seen[tasks], self.tail, self.config, generators[tasks])
 
-        return joined(in_threads(share, shares(len(seen))))
+        return joined(in_threads(adapt_some, shares(len(seen))))
 
     def with_prototypes(self, implants: Implants | None, supports: Supports, classify: PrototypeClassifier) -> Fitted:
         """The classifiers of trained implants, or of none: computes the prototypes."""

@@ -32,7 +32,7 @@ USUAL, SPREAD = 0.1, 1.0
 FOLDS = 2
 """The parts of the supports, each of which is held out in turn."""
 
-FEWEST = 4
+FEWEST_TO_CHOOSE = 4
 """The smallest class must have this many supports for a choice; with fewer, the share is `USUAL`."""
 
 SMALLEST = 1e-6
@@ -48,12 +48,13 @@ def ratio_of(implants: Implants, supports: Supports, pooling: Pooling) -> Float[
 
 def weight_for(share: Float[Tensor, "*task"], ratio: Float[Tensor, "*task"]) -> Float[Tensor, "*task"]:
     """w: the factor that gives implants this share, or 1 if they have less."""
-    return (share / (1 - share) / ratio).sqrt().clamp(SMALLEST, 1)
+    scaled = (share / (1 - share) / ratio).sqrt().clamp(SMALLEST, 1)
+    return torch.where(share >= 1, 1.0, scaled)  # also where base features are zero, and the ratio is infinite
 
 
 def can_choose(labels: Int[Tensor, " image"]) -> bool:
     """Whether halves of these supports are enough to train implants on."""
-    return int(labels.bincount().min()) >= FEWEST
+    return int(labels.bincount().min()) >= FEWEST_TO_CHOOSE
 
 
 def chosen_shares(log_likelihoods: Float[Tensor, "task share"]) -> Float[Tensor, " task"]:

@@ -7,10 +7,11 @@ only if asked for: batch norm sees the images of its own process, so that weight
 
 import json
 import os
+import socket
 import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ import torch
 
 from implanting.config import DataConfig, PretrainConfig
 from implanting.datasets import ImageSet
-from implanting.errors import ConfigError
+from implanting.errors import ConfigError, ImplantingError
 from implanting.pretraining.events import Event, Stepped
 from implanting.pretraining.training import pretrain
 from implanting.runtime import Progress, cores, rank, silent
@@ -31,7 +32,13 @@ SMALLEST_SHARE = 16
 """Images of a batch below which batch norm would be poor; a process gets no fewer."""
 
 SIDE, CLASSES, PER_CLASS = 32, 20, 60
-"""Side in pixels of the images of noise where none is set, their classes (at least), and the images of each."""
+"""Side in pixels of the images of noise where none is set, and at least so many classes and images of each."""
+
+PROGRAM = "import sys; from implanting.pretraining.layout import time_steps; time_steps(sys.argv[1])"
+"""What a process of a trial runs."""
+
+WATCH = 0.05
+"""Seconds between looks at the processes of a trial."""
 
 
 class Layout(NamedTuple):
@@ -50,13 +57,14 @@ def _some(number: int, noun: str) -> str:
 
 def layouts(config: PretrainConfig, available: int) -> list[Layout]:
     """The ways to train with these settings on so many cores: one process, and if possible as many as make sense."""
-    one = Layout(1, available)
-    if config.method in ("tadam", "gidaris"):  # trained in one process; a frozen network that answers once
-        return [one]
-    shared = config.batch_size // SMALLEST_SHARE if config.method == "cosine" else config.episode.episodes
-    units = config.batch_size if config.method == "cosine" else config.episode.episodes
-    several = [number for number in range(2, min(available, shared) + 1) if units % number == 0]
-    return [one, *(Layout(number, available // number) for number in several[-1:])]
+    if config.method == "cosine":
+        shared, most = config.batch_size, config.batch_size // SMALLEST_SHARE
+    else:
+        shared = most = config.episode.episodes
+    if config.method in ("tadam", "gidaris"):  # the one cannot be shared; of the other, little is left to share
+        most = 1
+    several = [number for number in range(2, min(available, most) + 1) if shared % number == 0]
+    return [Layout(1, available), *(Layout(number, available // number) for number in several[-1:])]
 
 
 def fastest_layout(config: PretrainConfig, progress: Progress = silent) -> tuple[Layout, dict[Layout, float]]:
@@ -64,62 +72,85 @@ def fastest_layout(config: PretrainConfig, progress: Progress = silent) -> tuple
     possible = layouts(config, cores())
     if len(possible) == 1:
         return possible[0], {}
-    speeds = {
-        each: training_speed(config, each) for each in progress(possible, "trying processes and threads", len(possible))
-    }
+    tried = progress(possible, "trying processes and threads", len(possible))
+    speeds = {each: training_speed(config, each) for each in tried}
     return max(possible, key=speeds.__getitem__), speeds
 
 
 def training_speed(config: PretrainConfig, layout: Layout, steps: int = STEPS) -> float:
     """Images per second of training with these settings on noise, in processes of its own."""
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(layout.processes)]
     settings = msgspec.json.encode(_shortened(config, steps)).decode()
-    command = [sys.executable, *(launcher if layout.processes > 1 else []), "-m", __name__, settings]
-    environment = {**os.environ, "OMP_NUM_THREADS": str(layout.threads), "PYTHONSAFEPATH": "1"}
-    finished = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)  # noqa: S603 (our own command)
-    if finished.returncode:
-        reason = (finished.stderr.strip() or "it was killed").splitlines()[-1]
-        raise ConfigError(f"`workers`: the trial of {layout} failed ({reason}): name a number instead of auto")
-    return float(json.loads(finished.stdout.splitlines()[-1]))
+    command = [sys.executable, "-c", PROGRAM, settings]
+    shared = {**os.environ, "OMP_NUM_THREADS": str(layout.threads), "PYTHONSAFEPATH": "1"}
+    shared |= {"WORLD_SIZE": str(layout.processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port())}
+    workers = [
+        subprocess.Popen(  # noqa: S603 (our own command)
+            command, env={**shared, "RANK": str(number)}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        for number in range(layout.processes)
+    ]
+    try:
+        while workers[0].poll() is None and not any(worker.poll() for worker in workers):
+            time.sleep(WATCH)
+    finally:
+        for worker in workers:
+            worker.kill()
+        said, *_ = (worker.communicate()[0] for worker in workers)
+    answer = json.loads(said) if said else {}
+    if "speed" not in answer:
+        raise ConfigError(f"the trial of {layout} failed: {answer.get('fault', 'is there memory for it?')}")
+    return float(answer["speed"])
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 def _shortened(config: PretrainConfig, steps: int) -> PretrainConfig:
     """The settings of a few steps on noise of the size that images have at the end of training."""
+    side = config.data.image_size or SIDE
     return replace(
         config,
-        data=DataConfig(image_size=config.data.image_size or SIDE),
+        data=DataConfig(image_size=side),
+        augment=replace(config.augment, crop_padding=min(config.augment.crop_padding, side // 4)),
         start=None,
         teacher=None,
         shrink_size=None,
         epochs=None,
         iterations=steps,
         validation_tasks=0,
+        validate_every=0.0,
+        save_every=0.0,
     )
 
 
-def _noise(side: int, classes: int) -> ImageSet:
+def _noise(config: PretrainConfig) -> ImageSet:
+    side, episode = config.data.image_size or SIDE, config.episode
+    classes, per_class = max(CLASSES, episode.train_way), max(PER_CLASS, episode.train_shot + episode.train_queries)
     generator = torch.Generator().manual_seed(0)
-    pixels = torch.randint(0, 256, (classes * PER_CLASS, side, side, 3), dtype=torch.uint8, generator=generator)
+    pixels = torch.randint(0, 256, (classes * per_class, side, side, 3), dtype=torch.uint8, generator=generator)
     names = tuple(str(number) for number in range(classes))
     return ImageSet(pixels, torch.arange(len(pixels)) % classes, names, "noise", "as stored")
 
 
-def _main(arguments: Sequence[str]) -> None:
-    """Train as the settings say, and print the images per second of a usual step."""
-    config = msgspec.json.decode(arguments[0], type=PretrainConfig)
-    steps: list[float] = []
+def time_steps(settings: str) -> None:
+    """In a process of a trial: train as the settings say, and print the images per second of a usual step."""
+    config = msgspec.json.decode(settings, type=PretrainConfig)
+    speeds: list[float] = []
 
     def observe(event: Event) -> None:
         if isinstance(event, Stepped):
-            steps.append(event.images_per_second)
+            speeds.append(event.images_per_second)
 
-    images = _noise(config.data.image_size or SIDE, max(CLASSES, config.episode.train_way))
-    pretrain(config, images, None, None, device="cpu", observe=observe)
+    answer: dict[str, object]
+    try:
+        pretrain(config, _noise(config), None, None, device="cpu", observe=observe)
+        answer = {"speed": statistics.median(speeds[FIRST:])} if speeds else {}
+    except ImplantingError as fault:
+        answer = {"fault": str(fault)}
     if rank() == 0:
-        sys.stdout.write(json.dumps(statistics.median(steps[FIRST:])))
+        sys.stdout.write(json.dumps(answer))
         sys.stdout.flush()
     os._exit(0)  # threads that PyTorch leaves behind may abort a process that goes down slowly
-
-
-if __name__ == "__main__":
-    _main(sys.argv[1:])

@@ -22,21 +22,20 @@ KINDS = (torch.float32, torch.bfloat16)
 
 def uses_bf16(precision: Precision, device: torch.device) -> bool:
     """Whether a network is trained in bf16: if asked for, or by default on GPUs that can."""
-    gpu = device.type == "cuda" and torch.cuda.is_bf16_supported()
+    gpu = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
     return precision == "bf16" or (precision == "auto" and gpu)
 
 
-def gain_of_bf16(device: torch.device) -> float:
-    """How many times as fast as in single precision a convolution and its gradients are in bf16 on this machine."""
-    maps = torch.randn(IMAGES, CHANNELS, SIDE, SIDE, device=device).to(memory_format=torch.channels_last)
-    kernel = torch.randn(CHANNELS, CHANNELS, 3, 3, device=device).to(memory_format=torch.channels_last)
-    single, half = (min(_seconds(maps.to(kind), kernel.to(kind)) for _ in range(1 + TURNS)) for kind in KINDS)
+def gain_of_bf16() -> float:
+    """How many times as fast as in single precision a convolution and its gradients are in bf16 on this processor."""
+    maps = torch.randn(IMAGES, CHANNELS, SIDE, SIDE).to(memory_format=torch.channels_last)
+    kernel = torch.randn(CHANNELS, CHANNELS, 3, 3).to(memory_format=torch.channels_last)
+    single, half = (min(_seconds(maps, kernel, kind) for _ in range(1 + TURNS)) for kind in KINDS)
     return single / half
 
 
-def _seconds(maps: Tensor, kernel: Tensor) -> float:
-    maps.requires_grad_()
-    kernel.requires_grad_()
+def _seconds(maps: Tensor, kernel: Tensor, kind: torch.dtype) -> float:
+    maps, kernel = (each.to(kind, copy=True).requires_grad_() for each in (maps, kernel))
     began = time.perf_counter()
     F.conv2d(maps, kernel, padding=1).sum().backward()
     return time.perf_counter() - began

@@ -19,9 +19,8 @@ from implanting.pretraining.optimisation import build_optimizer, total_steps
 from implanting.pretraining.precision import uses_bf16
 from implanting.pretraining.rotation import RotationHead
 from implanting.pretraining.run import Run, StageOne
-from implanting.pretraining.teacher import soft_labels
 from implanting.pretraining.validation import FewShotTest, few_shot_test, why_no_validation
-from implanting.runtime import Progress, check_destination, holds, is_our_picture, silent, world_size
+from implanting.runtime import check_destination, holds, is_our_picture, world_size
 from implanting.version import __version__
 
 LOG, CURVES = ".jsonl", ".png"
@@ -56,7 +55,6 @@ def prepare(
     base_images: ImageSet,
     validation: ImageSet | None,
     device: torch.device,
-    progress: Progress = silent,
 ) -> Run:
     """A run at step 0."""
     _check(config, base_images, validation)
@@ -70,10 +68,10 @@ def prepare(
     if config.shrink_size is not None:
         network.map_size(config.shrink_size, config.shrink_size)
     if config.start is not None:
-        _start_from(load_base(config.start), config, network, classifier, images)
+        _start_from(_finished("start", load_base(config.start)), config, network, classifier, images)
     episodes = None if config.method == "cosine" else EpisodeSource(images, config)
     model = _model(config, network, classifier, len(images.class_names), (height, width)).to(device)
-    teacher = load_base(config.teacher, str(device)) if config.teacher else None
+    teacher = _finished("teacher", load_base(config.teacher, str(device))) if config.teacher else None
     steps = total_steps(config, len(images))
     description = BaseDescription(
         config=config,
@@ -90,9 +88,8 @@ def prepare(
     )
     tested, unvalidated = _validation(config, validation, description.normalisation)
     optimizer = build_optimizer(config, model)
-    soft = soft_labels(teacher, images, progress, config.precision) if teacher else None
     return Run(
-        config, images, tested, description, model, optimizer, device, steps, soft, episodes, unvalidated=unvalidated
+        config, images, tested, description, model, optimizer, device, steps, teacher, episodes, unvalidated=unvalidated
     )
 
 
@@ -108,12 +105,16 @@ def _model(
     return build_system(config, network, classifier, classes, image_size)
 
 
+def _finished(setting: str, base: BaseNetwork) -> BaseNetwork:
+    if not base.finished:
+        raise ConfigError(f"`{setting}`: the training of {base.name} is not finished; finish it with `resume`")
+    return base
+
+
 def _start_from(
     base: BaseNetwork, config: PretrainConfig, network: Network, classifier: CosineClassifier | None, images: ImageSet
 ) -> None:
     """Take the weights of a finished base network, and its class weights if both learn the same classes."""
-    if not base.finished:
-        raise ConfigError(f"`start`: the training of {base.name} is not finished; finish it with `resume`")
     known = base.classifier if base.class_names == images.class_names else None
     if config.method == "gidaris" and known is None:
         raise ConfigError(f"`start`: {base.name} has no class weights of the classes of {images.name}")
@@ -133,7 +134,7 @@ def _check(config: PretrainConfig, base_images: ImageSet, validation: ImageSet |
     if config.method != "cosine" and config.episode.episodes % world_size():
         episodes = config.episode.episodes
         raise ConfigError(f"`episodes` {episodes} cannot be shared by {world_size()} processes evenly")
-    if config.batch_size % world_size():
+    if config.method == "cosine" and config.batch_size % world_size():
         raise ConfigError(f"`batch_size` {config.batch_size} cannot be shared by {world_size()} processes evenly")
     side = min(base_images.images.shape[1:3])
     if config.augment.crop_padding >= side:

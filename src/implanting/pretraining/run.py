@@ -25,9 +25,9 @@ from implanting.pretraining.batches import batch
 from implanting.pretraining.episodes import DrawnEpisodes, EpisodeSource
 from implanting.pretraining.optimisation import load_optimizer, optimizer_tensors, schedule
 from implanting.pretraining.rotation import RotationHead, rotation_loss, turn
-from implanting.pretraining.teacher import targets
+from implanting.pretraining.teacher import soft_labels, targets
 from implanting.pretraining.validation import FewShotTest
-from implanting.runtime import Stream, generator_of, part, prefixed, rank, share, world_size
+from implanting.runtime import Progress, Stream, generator_of, part, prefixed, rank, share, silent, world_size
 
 
 class Scores(NamedTuple):
@@ -70,12 +70,13 @@ class Run:
     optimizer: torch.optim.Optimizer
     device: torch.device
     steps: int
-    soft: Float[Tensor, "image base_class"] | None = None
-    """The teacher's probabilities for each image, if there is a teacher."""
+    teacher: BaseNetwork | None = None
     episodes: EpisodeSource | None = None
     """The source of the episodes of each step; None if steps have batches."""
     unvalidated: str | None = None
     """The reason why the given validation classes cannot be used, if there is one."""
+    soft: Float[Tensor, "image base_class"] | None = None
+    """The teacher's probabilities for each image, once it was asked."""
     step: int = 0
     seconds: float = 0.0
     loss: float | None = None
@@ -99,6 +100,7 @@ class Run:
             return figures.detach()
         drawn = batch(self.images, self.config.augment, self.config.batch_size, self.config.seed, self.step)
         learned = drawn.labels
+        self.ask_teacher()
         if self.soft is not None:
             learned = targets(drawn.labels, self.soft[drawn.indices], self.config.teacher_share)
         seen, turns = self._turned(drawn.images)
@@ -111,6 +113,12 @@ class Run:
         self._descend(loss if scores.turns is None else loss + rotation_loss(scores.turns, turns))
         right = probabilities(scores.classes.detach()).argmax(-1) == labels
         return torch.stack([loss.detach(), right.float().mean()])
+
+    def ask_teacher(self, progress: Progress = silent) -> None:
+        """Ask the teacher, if there is one that was not asked yet; processes share the images."""
+        if self.teacher is not None and self.soft is None:
+            mirrored = self.config.augment.flip
+            self.soft = soft_labels(self.teacher, self.images, progress, self.config.precision, mirrored=mirrored)
 
     def _turned(self, images: UInt8[Tensor, "image height width 3"]) -> tuple[Tensor, Int[Tensor, " image"]]:
         """Images of which a share is turned, and the quarter turns of each."""

@@ -1,8 +1,9 @@
 """A teacher's answers for the base images: the probabilities of a finished base network, learned with the labels.
 
 A network that learns from another one's probabilities, and not from the labels alone, learns which classes resemble
-each other, and its features carry further to novel classes (self-distillation). The teacher answers once, for each
-image and its mirror as they are stored; training then costs as much as without a teacher.
+each other, and its features carry further to novel classes (self-distillation). The teacher answers once before
+training, for each image as it is stored and, if images are mirrored in training, for its mirror image; training then
+costs as much as without a teacher. Several processes share the images.
 """
 
 import torch
@@ -16,10 +17,7 @@ from implanting.datasets import ImageSet
 from implanting.dense_classification import locations, pool, probabilities, scaled_cosine
 from implanting.errors import ConfigError
 from implanting.images import views_of
-from implanting.runtime import Progress, silent
-
-VIEWS = 2
-"""The image and its mirror."""
+from implanting.runtime import Progress, group, silent, total
 
 BATCH = 512
 """Images that the teacher answers between two reports of progress."""
@@ -29,19 +27,30 @@ AT_ONCE = 16
 
 
 def soft_labels(
-    teacher: BaseNetwork, image_set: ImageSet, progress: Progress = silent, precision: Precision = "single"
+    teacher: BaseNetwork,
+    image_set: ImageSet,
+    progress: Progress = silent,
+    precision: Precision = "single",
+    *,
+    mirrored: bool = True,
 ) -> Float[Tensor, "image base_class"]:
     """The teacher's probabilities of the base classes for each image, averaged over its locations and views."""
     weights = teacher.class_weights
     if weights is None or teacher.class_names != image_set.class_names:
         raise ConfigError(f"`teacher`: {teacher.name} was not trained on the classes of {image_set.name}")
 
-    def answers(images: UInt8[Tensor, "image height width 3"]) -> Float[Tensor, "image base_class"]:
-        phi = pool(_phi(teacher, views_of(images, VIEWS).flatten(0, 1), precision), teacher.pooling)
-        return probabilities(scaled_cosine(phi, weights, teacher.tau)).unflatten(0, (VIEWS, -1)).mean(0).cpu()
+    views = 1 + mirrored
 
-    batches = image_set.images.split(BATCH)
-    return torch.cat([answers(batch) for batch in progress(batches, "asking the teacher", len(batches))])
+    def answers(images: UInt8[Tensor, "image height width 3"]) -> Float[Tensor, "image base_class"]:
+        phi = pool(_phi(teacher, views_of(images, views).flatten(0, 1), precision), teacher.pooling)
+        return probabilities(scaled_cosine(phi, weights, teacher.tau)).unflatten(0, (views, -1)).mean(0).cpu()
+
+    number, processes = group()
+    mine = torch.arange(len(image_set)).tensor_split(processes)[number].split(BATCH)
+    soft = torch.zeros(len(image_set), len(weights))
+    for indices in progress(mine, "asking the teacher", len(mine)):
+        soft[indices] = answers(image_set.images[indices])
+    return total(soft)
 
 
 @torch.inference_mode()
@@ -51,9 +60,8 @@ def _phi(
     if precision != "bf16":
         return teacher.embed(images)
     normalisation = teacher.preprocessing.normalisation
-    with torch.autocast(
-        teacher.device.type, torch.bfloat16
-    ):  # which holds for this thread only, so not for those of `embed`
+    # Autocast holds for this thread only, so not for those of `embed`.
+    with torch.autocast(teacher.device.type, torch.bfloat16):
         maps = [teacher.network(normalisation(few.to(teacher.device))) for few in images.split(AT_ONCE)]
     return locations(torch.cat(maps)).float()
 

@@ -48,13 +48,14 @@ def pretrain(
     if isinstance(out, str | Path):
         out = Output(Path(out), resume, overwrite)
     device = choose_device(device) if isinstance(device, str) else device
-    run = prepare(config, base_images, validation, device, progress)
+    run = prepare(config, base_images, validation, device)
     if out and out.overwrite and rank() == 0 and not restarted():
         out.path.unlink(missing_ok=True)  # else a worker that is started again would go on from it
     with process_group(device):
         if out and out.resume:
             resume_run(run, out.path)
         if not run.complete:  # otherwise the file is finished and is not written again
+            run.ask_teacher(progress)
             train(run, out.path if out else None, observe if rank() == 0 else ignore, stop)
     return run.base()
 

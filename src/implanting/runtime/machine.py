@@ -15,7 +15,7 @@ MEMORY = Path("/proc/meminfo")
 """The file in which Linux reports its memory."""
 
 GROUP = Path("/sys/fs/cgroup")
-"""The folder in which Linux reports the memory limit of a container."""
+"""The folder in which Linux reports the limits of a container."""
 
 OWN = Path("/proc/self/statm")
 """The file in which Linux reports the memory of this process, in pages."""
@@ -25,8 +25,18 @@ PER_CORE = 4
 
 
 def cores() -> int:
-    """Return the number of cores."""
-    return os.cpu_count() or 1
+    """Return the number of cores that this process may use."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(allowed, _cores_of_group() or allowed))
+
+
+def _cores_of_group() -> int | None:
+    """The cores' worth of time that a container may use, rounded up."""
+    try:
+        quota, period = (GROUP / "cpu.max").read_text().split()
+        return -(-int(quota) // int(period))
+    except (OSError, ValueError):  # not in a container, or one without a limit
+        return None
 
 
 def free_memory() -> int | None:

@@ -27,6 +27,12 @@ def shared(share: float | None, **changes):
     return replace(fitting(), config=replace(CONFIG, implant_share=share, **changes))
 
 
+def test_a_share_of_one_leaves_implants_alone_even_where_base_features_are_zero():
+    weight = weight_for(torch.tensor([1.0, 1.0, 0.1]), torch.tensor([torch.inf, 2.0, torch.inf]))
+    assert weight[:2].tolist() == [1.0, 1.0]
+    assert 0 < weight[2] < 1e-5
+
+
 @pytest.mark.parametrize("pooling", ["gap", "gmp"])
 @pytest.mark.parametrize("share", [0.01, 0.08, 0.999])
 def test_trained_implants_have_at_most_their_share_of_the_length_of_the_supports(pooling, share):

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from implanting.config import EpisodeConfig
+from implanting.config import AugmentConfig, DataConfig, EpisodeConfig
 from implanting.errors import ConfigError
 from implanting.pretraining import RECIPES, Layout, layout, training_speed, with_method
 from toys import tiny_config
@@ -41,7 +41,19 @@ def test_the_faster_one_is_chosen(monkeypatch, faster):
     assert layout.fastest_layout(CPU) == (possible[faster], speeds)
 
 
-def test_a_trial_that_fails_says_why():
-    too_many_supports = EpisodeConfig(train_shot=100)
-    with pytest.raises(ConfigError, match=r"the trial of 1 process of 2 threads failed .*100.*: name a number"):
-        training_speed(tiny_config(episode=too_many_supports, method="pn", pooling="gap"), Layout(1, 2))
+def test_episodes_are_shared_whatever_the_size_of_a_batch():
+    episodes = dataclasses.replace(with_method(CPU, "pn"), episode=EpisodeConfig(episodes=3))
+    assert layout.layouts(episodes, 4) == [Layout(1, 4), Layout(3, 1)]
+
+
+def test_large_episodes_and_crops_fit_the_noise():
+    episode = EpisodeConfig(train_way=21, train_shot=2, train_queries=60)
+    config = tiny_config(method="pn", pooling="gap", episode=episode, augment=AugmentConfig(crop_padding=40))
+    assert training_speed(config, Layout(1, 1), steps=4) > 0
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_trial_that_fails_says_why(processes):
+    too_deep = tiny_config(data=DataConfig(image_size=8))
+    with pytest.raises(ConfigError, match=r"the trial of \d process.* of 1 thread failed: an image of 8 x 8 px"):
+        training_speed(too_deep, Layout(processes, 1))

@@ -95,6 +95,6 @@ def test_a_teacher_answers_in_bf16_as_in_single_precision_but_for_rounding():
 
 
 def test_the_gain_is_measured():
-    gain = gain_of_bf16(CPU)
+    gain = gain_of_bf16()
     assert gain > 0
     assert math.isfinite(gain)

@@ -28,6 +28,40 @@ def test_a_teacher_answers_as_it_classifies_image_and_mirror(tmp_path, pooling: 
         assert_near(given, scores.softmax(-1).mean((0, 1)), scale=1)
 
 
+def test_images_that_are_never_mirrored_are_not_mirrored_for_the_teacher(tmp_path):
+    path = tmp_path / "teacher.safetensors"
+    teacher = pretrain(tiny_config(), BASE, None, path, device=CPU)
+    upright = dataclasses.replace(tiny_config().augment, flip=False)
+    run = prepare(tiny_config(teacher=str(path), augment=upright), BASE, None, CPU)
+    run.ask_teacher()
+    assert teacher.classifier is not None
+    with torch.no_grad():
+        scores = teacher.classifier(teacher.network(teacher.preprocessing.normalisation(BASE.images)))
+    assert_near(run.soft, scores.softmax(-1).mean(1), scale=1)
+    assert (run.soft - soft_labels(teacher, BASE)).abs().max() > 1e-4
+
+
+def test_a_teacher_must_be_finished(tmp_path):
+    path, left = tmp_path / "teacher.safetensors", iter([False, True])
+    pretrain(tiny_config(), BASE, None, path, device=CPU, stop=lambda: next(left))
+    with pytest.raises(ConfigError, match=r"`teacher`: the training of .* is not finished"):
+        prepare(tiny_config(teacher=str(path)), BASE, None, CPU)
+
+
+def test_a_finished_run_does_not_ask_its_teacher_again(tmp_path):
+    settings, out = tiny_config(teacher=str(tmp_path / "teacher.safetensors")), tmp_path / "pupil.safetensors"
+    pretrain(tiny_config(), BASE, None, tmp_path / "teacher.safetensors", device=CPU)
+    pretrain(settings, BASE, None, out, device=CPU)
+    asked: list[str] = []
+
+    def progress(items, doing, _total):
+        asked.append(doing)
+        return items
+
+    pretrain(settings, BASE, None, out, device=CPU, resume=True, progress=progress)
+    assert asked == []
+
+
 def test_a_teacher_of_other_classes_is_refused(tmp_path):
     teacher = pretrain(tiny_config(), BASE, None, tmp_path / "teacher.safetensors", device=CPU)
     with pytest.raises(ConfigError, match=r"`teacher`: .* was not trained on the classes of shades"):

@@ -14,7 +14,7 @@ from typing import Any, Literal, cast, get_args
 import torch
 import tyro
 
-from implanting.base import BaseDescription, BaseNetwork, TrainingFacts
+from implanting.base import BaseDescription, BaseNetwork, TrainingFacts, load_base
 from implanting.cli.parsing import parse
 from implanting.cli.training_display import TrainingDisplay
 from implanting.cli.workers import launch
@@ -26,6 +26,7 @@ from implanting.pretraining import (
     RECIPES,
     Event,
     Finished,
+    Layout,
     Output,
     RecipeName,
     Started,
@@ -37,7 +38,7 @@ from implanting.pretraining import (
     pretrain,
     with_method,
 )
-from implanting.runtime import choose_device, restarted, set_threads, world_size
+from implanting.runtime import choose_device, cores, restarted, set_threads, world_size
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Pretrain:
     """Replace an existing file at --out."""
     workers: int | Literal["auto"] = 1
     """Processes on this machine that share each batch, with OMP_NUM_THREADS threads each, or one if that is not set.
-    auto: one of all threads or several, whichever a trial of half a minute finds faster; weights depend on it."""
+    auto: one of all threads or several, whichever is faster in a trial of ten steps each; weights depend on it."""
     json: bool = False
     """End with one JSON document on stdout."""
     config: PretrainConfig = field(default_factory=lambda: RECIPES["cpu"].config)
@@ -73,13 +74,13 @@ def main(arguments: Sequence[str]) -> int:
     recipe, config = _recipe_from(arguments)
     missing: Any = tyro.MISSING
     command = parse(Pretrain, "pretrain", arguments, Pretrain(data=missing, out=missing, recipe=recipe, config=config))
-    if world_size() == 1 and (workers := _workers(command)) > 1:
-        return launch(workers, "pretrain", arguments)
     # A worker restarted by torchrun continues from what its run has written, however the run was started.
     output = Output(command.out, command.resume or restarted(), command.overwrite and not restarted())
     set_threads(command.run.threads)
     device = choose_device(command.run.device)
-    if command.config.precision == "bf16" and (gain := gain_of_bf16(device)) < 1:
+    if world_size() == 1 and (workers := _workers(command, device)) > 1:
+        return launch(workers, "pretrain", arguments)
+    if command.config.precision == "bf16" and device.type == "cpu" and (gain := gain_of_bf16()) < 1:
         say(f"bf16 makes training slower here (a convolution is {gain:.2f} times as fast): leave out --precision")
     base_images, validation = read_splits(command.data, command.config)
     began = time.monotonic()
@@ -88,20 +89,33 @@ def main(arguments: Sequence[str]) -> int:
     return report(command, description.training, time.monotonic() - began)
 
 
-def _workers(command: Pretrain) -> int:
+def _workers(command: Pretrain, device: torch.device) -> int:
     """The number of processes to train in; for `auto`, also sets the number of their threads."""
     if command.workers != "auto":
         require(command.workers >= 1, "workers", command.workers, "1 or more, or auto")
         return command.workers
     if command.run.threads is not None:
         raise ConfigError("--workers auto also chooses the threads: leave out --threads, or name a number of workers")
-    if choose_device(command.run.device).type != "cpu":
+    if device.type != "cpu":
+        say("training in one process: --workers auto is for processors")
         return 1
+    layout = _layout(command)
+    os.environ["OMP_NUM_THREADS"] = str(layout.threads)  # of several processes
+    set_threads(layout.threads)  # of this one
+    return layout.processes
+
+
+def _layout(command: Pretrain) -> Layout:
+    """The processes and threads of the run that is resumed, or those that a trial finds to be faster."""
+    if command.resume and command.out.exists():
+        description = cast(BaseDescription, load_base(command.out).description)
+        layout = Layout(description.training.processes, max(1, cores() // description.training.processes))
+        say(f"training in {layout}, as before")
+        return layout
     layout, speeds = fastest_layout(command.config, show_progress)
     tried = "; ".join(f"{each}: {speed:.0f} images/s" for each, speed in speeds.items()) or "nothing else is possible"
     say(f"training in {layout} ({tried})")
-    os.environ["OMP_NUM_THREADS"] = str(layout.threads)
-    return layout.processes
+    return layout
 
 
 def _recipe_from(arguments: Sequence[str]) -> tuple[RecipeName, PretrainConfig]:
