@@ -82,8 +82,8 @@ Cost: that of `cpu`, whose settings these are but for two: global average poolin
 With --teacher, half of what it learns is the answers of a network that was trained before.
 To expect on FC100's 20 validation classes with 1 / 5 / 10 shots (2,000 tasks, intervals 0.3, one run): 38.1 / 54.3 /
 60.4 % with a teacher of 36.6 / 52.3 / 58.0 %, 39.0 / 55.4 / 61.7 % for two such networks put side by side by
-`implanting join`, and 39.9 / 56.8 / 62.9 % with a third that was taught by both with --rotation 0.5; that is the base
-fc100 (docs/bases.md).
+`implanting join`, 39.9 / 56.8 / 62.9 % with a third that was taught by both with --rotation 0.5, and 40.2 / 57.0 / 63.2
+% once that one had been trained further; that is the base fc100 (docs/bases.md).
 The paper's: ResNet-12 at half its width, SGD with Nesterov momentum, tau 10. All else is ours (docs/lab-log.md).""",
     ),
     "cpu-84": Recipe(
