@@ -179,7 +179,7 @@ def test_a_table_with_the_systems_and_the_ablation(tmp_path: Path, capsys) -> No
         "ResNet-12 TADAM",
     }
     assert main(["reproduce", "ablation", *shared]) == 0
-    assert len(json.loads(capsys.readouterr().out.splitlines()[-1])["results"]) == 8
+    assert len(json.loads(capsys.readouterr().out.splitlines()[-1])["results"]) == 9
     assert "Baseline++" in (tmp_path / "tables" / "ablation.md").read_text()
 
 
