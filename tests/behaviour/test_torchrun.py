@@ -80,12 +80,11 @@ def test_a_run_that_is_resumed_keeps_its_processes(tmp_path: Path) -> None:
     begun = [*pretrain_command(data, out), "--iterations", "3", "--batch-size", "32"]
     implanting(*begun, "--workers", "2")
     done = implanting(*begun, "--workers", "auto", "--resume")
-    assert "training in 2 processes of 1 thread" in done.stderr.replace("of 2 threads", "of 1 thread")
-    assert "as before" in done.stderr
+    assert re.search(r"training in 2 processes of \d+ threads?, as before", done.stderr)
 
 
 def test_processes_share_what_a_teacher_is_asked(tmp_path: Path) -> None:
-    """The weights of two processes that each asked for half are those of two that were told all."""
+    """Each of two processes asks about half of the images, and both know the answers for all."""
     data, teacher = write_fc100(tmp_path), tmp_path / "teacher.safetensors"
     implanting(*pretrain_command(data, teacher), "--iterations", "3")
     program = tmp_path / "ask.py"
