@@ -15,6 +15,7 @@ A network knows nothing of classes, pooling or preprocessing. It maps normalised
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
 from typing import cast
 
@@ -153,8 +154,11 @@ class Network(nn.Module):
             phi = self.blocks[-1](self.before_last(x))
         return self._balanced(phi.float())
 
-    def _mixed(self, x: Tensor) -> torch.autocast:
-        return torch.autocast(x.device.type, torch.bfloat16, enabled=self.trains_in_bf16 and self.training)
+    def _mixed(self, x: Tensor) -> AbstractContextManager[object]:
+        """The precision of training; otherwise the caller's, as `autocast` switched off would undo the caller's own."""
+        if self.trains_in_bf16 and self.training:
+            return torch.autocast(x.device.type, torch.bfloat16)
+        return nullcontext()
 
     def _balanced(self, phi: Tensor) -> Tensor:
         return phi if self.balance is None else phi * self.balance
