@@ -34,10 +34,13 @@ def schedule(config: PretrainConfig, progress: float) -> float:
 
 
 def build_optimizer(config: PretrainConfig, model: nn.Module) -> torch.optim.Optimizer:
-    """SGD with Nesterov momentum, or Adam; weight decay on convolutions and class weights only."""
+    """SGD with Nesterov momentum, or Adam; weight decay on weights of layers, unless a module sets `decayed` to False."""
     trained = [weight for weight in model.parameters() if weight.requires_grad]
-    decayed = [weight for weight in trained if weight.ndim > 1]
-    free = [weight for weight in trained if weight.ndim <= 1]
+    spared = {
+        weight for module in model.modules() if not getattr(module, "decayed", True) for weight in module.parameters()
+    }
+    decayed = [weight for weight in trained if weight.ndim > 1 and weight not in spared]
+    free = [weight for weight in trained if weight.ndim <= 1 or weight in spared]
     groups = [{"params": decayed, "weight_decay": config.weight_decay}, {"params": free, "weight_decay": 0.0}]
     if config.optimizer == "adam":
         return torch.optim.Adam(groups, lr=config.learning_rate, fused=True)

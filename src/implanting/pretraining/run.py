@@ -175,12 +175,20 @@ class Run:
             group["lr"] = schedule(self.config, (self.step + 0.5) / self.steps)
         self.optimizer.zero_grad()
         loss.backward()
-        for group in self.optimizer.param_groups:
-            for weight in group["params"]:
-                if weight.grad is None:  # in a step that leaves it alone; fused optimisers need all gradients or none
-                    weight.grad = torch.zeros_like(weight)
+        if isinstance(self.optimizer, torch.optim.SGD):
+            self._fill_gradients()
         self.optimizer.step()
         self.step += 1
+
+    def _fill_gradients(self) -> None:
+        """Zeros as gradients of weights that a step leaves alone: fused SGD needs all gradients or none.
+
+        Adam skips weights without a gradient; with zeros it would go on moving them by its averages and by decay.
+        """
+        for group in self.optimizer.param_groups:
+            for weight in group["params"]:
+                if weight.grad is None:
+                    weight.grad = torch.zeros_like(weight)
 
     def note(self, loss: float, accuracy: float, seconds: float) -> None:
         """Store the averages over a few steps, and the seconds since training began."""

@@ -51,6 +51,18 @@ def test_steps_of_co_training_come_first():
     assert all(not len(drawn.further) and len(drawn.classes) == 2 for drawn in draws[-20:])
 
 
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_steps_of_co_training_leave_the_task_encoder_as_it_was(optimizer):
+    config = tiny_config(method="tadam", iterations=80, **{**QUICK, "optimizer": optimizer, "weight_decay": 0.1})
+    run = prepare(config, IMAGES, None, torch.device("cpu"))
+    conditioning = {name: weight for name, weight in run.model.own.named_parameters() if "auxiliary" not in name}
+    before = {name: weight.clone() for name, weight in conditioning.items()}
+    for _ in range(3):  # all in the first twentieth, in which there is nothing but co-training
+        run.train_step(run.model.train())
+    assert same(dict(conditioning), before)
+    assert run.model.own.auxiliary.weight.grad is not None
+
+
 MAML = {"architecture": NetworkConfig("c64f", 2), "pooling": "flatten"}
 
 
