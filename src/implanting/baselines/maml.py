@@ -31,6 +31,9 @@ from implanting.fewshot import Queries, Tasks, named
 from implanting.images import Normalisation
 from implanting.networks import Network
 
+POOL = 2
+"""The side of the max-pool after each convolution."""
+
 EPSILON = 1e-5
 """Added to variances in batch norm, as PyTorch does."""
 
@@ -53,7 +56,7 @@ def pooled_norm(
     variance, mean = torch.var_mean(maps[:supports], dim=(0, 2, 3), correction=0, keepdim=True)
     scale = gamma[:, None, None] * torch.rsqrt(variance + EPSILON)
     largest = (maps * scale.sign()).detach()
-    _, kept = F.max_pool2d(largest, 2, return_indices=True)
+    _, kept = F.max_pool2d(largest, POOL, return_indices=True)
     pooled = maps.flatten(2).gather(2, kept.flatten(2)).unflatten(2, kept.shape[2:])
     return (pooled - mean) * scale + beta[:, None, None]
 
@@ -66,9 +69,9 @@ def plain_norm(
 ) -> Tensor:
     """`pooled_norm` by PyTorch's own functions: faster, but not for second derivatives of many tasks at once."""
     if len(maps) == supports:
-        return F.max_pool2d(F.batch_norm(maps, None, None, gamma, beta, training=True, eps=EPSILON), 2)
+        return F.max_pool2d(F.batch_norm(maps, None, None, gamma, beta, training=True, eps=EPSILON), POOL)
     variance, mean = torch.var_mean(maps[:supports], dim=(0, 2, 3), correction=0)
-    return F.max_pool2d(F.batch_norm(maps, mean, variance, gamma, beta, eps=EPSILON), 2)
+    return F.max_pool2d(F.batch_norm(maps, mean, variance, gamma, beta, eps=EPSILON), POOL)
 
 
 def scores_of(
@@ -137,6 +140,8 @@ class Maml(nn.Module):
         super().__init__()
         if not all(hasattr(block, "relu") for block in network.blocks):
             raise ConfigError("`method` maml trains plain convolutions: set `network` c64f or c128f")
+        if any(block.pool != POOL or block.conv1.groups > 1 for block in network.blocks):
+            raise ConfigError("`method` maml trains one network that ends in a max-pool: leave out `members`, `last_pool`")
         self.network = network
         self.config = config
         self.own = nn.Linear(network.dim * locations, config.train_way)

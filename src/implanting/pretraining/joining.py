@@ -125,7 +125,7 @@ def _summed(facts: Sequence[TrainingFacts]) -> TrainingFacts:
 
 
 def _tested(description: BaseDescription, network: Network, tau: float, validation: ImageSet) -> BaseDescription:
-    if reason := why_no_validation(validation):
+    if reason := why_no_validation(description.config, validation):
         raise ConfigError(f"the joined network cannot be tested: {reason}")
     tasks = description.config.validation_tasks or PretrainConfig.validation_tasks
     config = dataclasses.replace(description.config, validation_tasks=tasks)

@@ -154,5 +154,5 @@ def _validation(
     """The test on validation classes, or the reason why the given classes cannot be used."""
     if validation is None or not config.validation_tasks:
         return None, None
-    reason = why_no_validation(validation)
+    reason = why_no_validation(config, validation)
     return (None, reason) if reason else (few_shot_test(config, validation, normalisation), None)

@@ -4,7 +4,7 @@ Validation classes never steer training. The calibration that they give is used 
 to be calibrated themselves.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Float
@@ -46,13 +46,19 @@ class FewShotTest:
     config: TaskConfig
     pooling: Pooling
     normalisation: Normalisation
+    known: dict[Network, Tensor] = field(default_factory=dict, compare=False)
+    """phi of the images by a network that is not trained, which is computed once."""
 
     def phi(self, network: Network) -> Float[Tensor, "image location dim"]:
         """phi of the images, with the network in evaluation mode."""
+        if network in self.known:
+            return self.known[network]
         training = network.training
         network.eval()
         phi = embed(network, self.normalisation, self.images.images)
         network.train(training)
+        if not any(weight.requires_grad for weight in network.parameters()):
+            self.known[network] = phi
         return phi
 
     def __call__(self, network: Network, tau: float, system: System | None = None) -> Result:
@@ -77,10 +83,13 @@ class FewShotTest:
 
 
 def few_shot_test(config: PretrainConfig, validation: ImageSet, normalisation: Normalisation) -> FewShotTest:
-    """Draw 5-way 5-shot tasks, or smaller ones if there are fewer than five classes or twenty images per class."""
+    """Draw 5-way 5-shot tasks, or smaller ones if there are fewer than five classes or twenty images per class.
+
+    MAML has a linear classifier for `train_way` classes, so its tasks have as many.
+    """
     images = validation.subset(torch.cat([indices[:IMAGES] for indices in validation.indices_by_class()]))
     tasks = TaskConfig(
-        way=min(5, len(images.class_names)),
+        way=config.episode.train_way if config.method == "maml" else min(5, len(images.class_names)),
         shot=SHOT,
         queries=min(QUERIES, images.smallest_class - SHOT),
         tasks=config.validation_tasks,
@@ -88,10 +97,13 @@ def few_shot_test(config: PretrainConfig, validation: ImageSet, normalisation: N
     return FewShotTest(images, draw_tasks(images, tasks), tasks, config.pooling, normalisation)
 
 
-def why_no_validation(validation: ImageSet) -> str | None:
+def why_no_validation(config: PretrainConfig, validation: ImageSet) -> str | None:
     """The reason why these classes cannot be used for few-shot validation, if there is one."""
-    if len(validation.class_names) < 2:
+    classes, needed = len(validation.class_names), config.episode.train_way
+    if classes < 2:
         return f"{validation.name} has one class; tasks need two or more"
+    if config.method == "maml" and classes < needed:
+        return f"{validation.name} has {classes} classes; maml trained with `train_way` {needed} needs {needed}"
     if (smallest := validation.smallest_class) <= SHOT:
         return f"a class of {validation.name} has {smallest} images; {SHOT}-shot tasks need more"
     return None

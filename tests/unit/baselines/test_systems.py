@@ -241,6 +241,12 @@ def test_maml_is_for_plain_convolutions():
         Maml(build_network(NetworkConfig("resnet12", 2)), EpisodeConfig(), 1)
 
 
+@pytest.mark.parametrize("changes", [{"members": 2}, {"last_pool": False}])
+def test_maml_refuses_networks_that_its_own_pass_would_not_compute(changes):
+    with pytest.raises(ConfigError, match="leave out `members`, `last_pool`"):
+        Maml(build_network(NetworkConfig("c64f", 2, **changes)), EpisodeConfig(), 1)
+
+
 def tadam() -> Tadam:
     config = tiny_config(pooling="gap", method="tadam", tau=1.5)
     system = Tadam(build_network(NetworkConfig(width=2)), config, 6).eval()

@@ -90,6 +90,36 @@ def test_prototypical_networks_learn_colours(tmp_path):
     assert losses[-1] < losses[0] / 2
 
 
+def validated(train_way: int, classes: int):
+    """The first event and the validations of a run of MAML."""
+    episode, seen = dataclasses.replace(EPISODE, train_way=train_way), []
+    config = tiny_config(method="maml", iterations=2, **{**QUICK, **MAML, "episode": episode, "validation_tasks": 20})
+    pretrain(config, IMAGES, coloured(classes, 10, 16, prefix="new"), None, device="cpu", observe=seen.append)
+    return seen[0], [event for event in seen if hasattr(event, "interval")]
+
+
+def test_maml_is_validated_with_as_many_classes_as_it_was_trained_on():
+    for train_way, classes in ((3, 4), (6, 7)):
+        _, results = validated(train_way, classes)
+        assert {result.way for result in results} == {train_way}
+    started, results = validated(5, 4)
+    assert started.unvalidated == "news has 4 classes; maml trained with `train_way` 5 needs 5"
+    assert not results
+
+
+def test_validation_images_pass_a_frozen_network_once(tmp_path):
+    pretrain(tiny_config(pooling="gap"), IMAGES, None, tmp_path / "first.safetensors", device="cpu")
+    config = tiny_config(
+        method="gidaris", start=str(tmp_path / "first.safetensors"), validation_tasks=20, **QUICK
+    )
+    validation = coloured(5, 10, 16, prefix="new")
+    run = prepare(config, IMAGES, validation, torch.device("cpu"))
+    phi = run.validation.phi(run.model.network)
+    assert run.validation.phi(run.model.network) is phi
+    trained = prepare(tiny_config(pooling="gap", validation_tasks=20), IMAGES, validation, torch.device("cpu"))
+    assert trained.validation.phi(trained.model.network) is not trained.validation.phi(trained.model.network)
+
+
 def test_the_second_stage_starts_from_the_first(tmp_path):
     first = pretrain(tiny_config(pooling="gap"), IMAGES, None, tmp_path / "first.safetensors", device="cpu")
     config = tiny_config(method="gidaris", start=str(tmp_path / "first.safetensors"), **QUICK)
