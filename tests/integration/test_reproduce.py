@@ -192,6 +192,7 @@ def test_the_printed_figure(
         (["table1", "--implant-channels", "64"], "no implants"),
         (["table2", "--hold-out", "24"], "holding out 24"),
         (["table5", "--way", "6"], "6 classes; found 5"),
+        (["table4", "--systems", "--way", "4"], "--way is 4, and MAML is trained on 5 classes: leave out --way, or"),
         (["table5", "--queries", "20"], "lower --shot or --queries"),
         (["table5", "--split", "test"], "no split 'test'"),
         (["table5", "--epochs", "1"], "not both"),

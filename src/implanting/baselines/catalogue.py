@@ -29,7 +29,9 @@ PAPER = "Lifchitz et al. 2019, arXiv 1903.05050"
 METHODS: dict[MethodName, Card] = {
     "prototypes": Card("prototypes of the base's own features", PAPER, "any base", joint=True),
     "implants": Card("implants, then prototypes", PAPER, "a base with described last layers; 2 shots", fewest_shots=2),
-    "random-implants": Card("implants that stay as they were drawn", PAPER, "a base with described last layers"),
+    "random-implants": Card(
+        "implants that stay as they were drawn", PAPER, "a base with described last layers; 2 shots", fewest_shots=2
+    ),
     "last-block": Card(
         "the last block fine-tuned on the leave-one-out cost of implants",
         f"{PAPER} (its argument against fine-tuning)",

@@ -73,21 +73,26 @@ class ImprintedMethod:
     def _fine_tuned(self, tasks: Tasks, weights: Float[Tensor, "task way dim"]) -> Float[Tensor, "task way dim"]:
         task, way = gathered_directions(self.vectors, tasks), weights.shape[1]
         supports = task.supports.unflatten(1, (task.way, -1))
-        generator = generator_of(0, Stream.EPISODES, int(tasks.numbers[0]))
+        generators = [generator_of(0, Stream.EPISODES, number) for number in tasks.numbers.tolist()]
         labels = torch.arange(way).repeat_interleave(SAMPLES).repeat(len(tasks))
         with torch.enable_grad():
             weights = weights.clone().requires_grad_()
             optimizer = AdamW([weights], self.config.imprint_learning_rate, 0.0)
             for _ in range(self.config.imprint_steps):
-                chosen = torch.randint(supports.shape[2], (SAMPLES,), generator=generator)
-                images = supports[:, :, chosen]
-                if self.examples is not None:
-                    base = F.normalize(self.examples.drawn(generator), dim=-1)
-                    images = torch.cat([base.expand(len(tasks), -1, -1, -1), images], dim=1)
+                images = torch.stack([self._drawn(*task) for task in zip(supports, generators, strict=True)])
                 scores = scaled_cosine(images.flatten(1, 2), weights, self.tau)
                 losses = F.cross_entropy(scores.flatten(0, 1), labels, reduction="sum") * len(tasks) / len(labels)
                 optimizer.step(torch.autograd.grad(losses, [weights]))
         return weights.detach()
+
+    def _drawn(
+        self, supports: Float[Tensor, "way shot dim"], generator: Generator
+    ) -> Float[Tensor, "classes sample dim"]:
+        """The images of a step of one task: some supports of each of its classes and, before them, base images."""
+        chosen = supports[:, torch.randint(supports.shape[1], (SAMPLES,), generator=generator)]
+        if self.examples is None:
+            return chosen
+        return torch.cat([F.normalize(self.examples.drawn(generator), dim=-1), chosen])
 
     def __call__(self, tasks: Tasks) -> tuple[Queries, Queries]:
         with torch.no_grad():

@@ -140,8 +140,10 @@ class Maml(nn.Module):
         super().__init__()
         if not all(hasattr(block, "relu") for block in network.blocks):
             raise ConfigError("`method` maml trains plain convolutions: set `network` c64f or c128f")
-        if any(block.pool != POOL or block.conv1.groups > 1 for block in network.blocks):
-            raise ConfigError("`method` maml trains one network that ends in a max-pool: leave out `members`, `last_pool`")
+        if network.balance is not None or any(block.pool != POOL for block in network.blocks):
+            raise ConfigError(
+                "`method` maml trains one network that ends in a max-pool: leave out `members`, `last_pool`"
+            )
         self.network = network
         self.config = config
         self.own = nn.Linear(network.dim * locations, config.train_way)

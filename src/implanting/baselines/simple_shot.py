@@ -21,9 +21,6 @@ from torch import Tensor
 from implanting.baselines.vectors import Vectors, gathered
 from implanting.fewshot import Queries, Tasks, named
 
-IMAGES = 100
-"""The largest number of images per base class over which the mean is taken."""
-
 
 @dataclass(frozen=True)
 class SimpleShotMethod:

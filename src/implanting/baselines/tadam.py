@@ -50,8 +50,8 @@ class Predictor(nn.Module):
     """G_l or B_l: from a task's code to one number per channel."""
 
     decayed = False
-    """No weight decay: the multipliers are penalised. While these are near 0 there is hardly a gradient, and Adam, which
-    scales what there is, would turn decay alone into full steps towards zero."""
+    """No weight decay: the multipliers are penalised. While these are near 0 there is hardly a gradient, and Adam,
+    which scales what there is, would turn decay alone into full steps towards zero."""
 
     def __init__(self, code: int, channels: int) -> None:
         super().__init__()

@@ -47,6 +47,8 @@ class LastBlockMethod:
 
     activations: Activations
     block: nn.Module
+    balance: Float[Tensor, "channel 1 1"] | None
+    """The factors of the channels of joined networks."""
     classify: PrototypeClassifier
     adapt: ImplantConfig
     config: RivalConfig
@@ -57,6 +59,11 @@ class LastBlockMethod:
         maps = self.activations.base_maps[0][images].float()
         return maps.unflatten(1, self.activations.sizes[0]).permute(0, 3, 1, 2)
 
+    def phi(self, block: nn.Module, inputs: Inputs) -> Float[Tensor, "image location dim"]:
+        """What a block, fine-tuned or not, makes of its input: phi of the whole network."""
+        maps = block(inputs)
+        return locations(maps if self.balance is None else maps * self.balance)
+
     def fine_tuned(self, inputs: Inputs, labels: Int[Tensor, " image"]) -> nn.Module:
         """The block after some steps on the supports."""
         block = copy.deepcopy(self.block).requires_grad_()
@@ -66,7 +73,7 @@ class LastBlockMethod:
         optimizer = AdamW(parameters, self.config.block_learning_rate, WEIGHT_DECAY)
         with torch.enable_grad():
             for _ in range(self.config.block_steps):
-                products = inner_products(locations(block(inputs))[None], membership, self.adapt)
+                products = inner_products(self.phi(block, inputs)[None], membership, self.adapt)
                 scores = leave_one_out_scores(products, membership, self.adapt.implant_tau)
                 optimizer.step(torch.autograd.grad(leave_one_out_loss(scores, labels, queried), parameters))
         return block
@@ -80,27 +87,27 @@ class LastBlockMethod:
         labels = torch.arange(len(support)).repeat_interleave(support.shape[1])
         inputs = self.inputs(support.flatten())
         block = self.fine_tuned(inputs, labels)
-        means = self.classify.vectors(locations(block(inputs))).unflatten(0, support.shape).mean(1)
-        queries = pool(locations(block(self.inputs(query.flatten()))), self.classify.query_pooling)
+        means = self.classify.vectors(self.phi(block, inputs)).unflatten(0, support.shape).mean(1)
+        queries = pool(self.phi(block, self.inputs(query.flatten())), self.classify.query_pooling)
         return probabilities(scaled_cosine(queries, means, self.classify.tau)).argmax(-1)
 
     def __str__(self) -> str:
         return f"last block fine-tuned ({self.classify}, {self.config.block_steps} steps)"
 
 
-def require_last_block(base: BaseNetwork) -> nn.Module:
-    """The block that is fine-tuned; raises an error if the network has none."""
+def require_last_block(base: BaseNetwork) -> Network:
+    """The network whose last block is fine-tuned; raises an error if it has none."""
     if not isinstance(base.network, Network) or base.pooling == "flatten":
         raise ConfigError(
             f"`method` last-block needs a base of `implanting pretrain`, trained with dense, gap or gmp; this is "
             f"{base.name}, trained with {base.pooling}"
         )
-    return base.network.blocks[-1]
+    return base.network
 
 
 def last_block_method(
     base: BaseNetwork, activations: Activations, pooling: InferenceConfig, adapt: ImplantConfig, config: RivalConfig
 ) -> LastBlockMethod:
     """The last block of a base, tested as implants are."""
-    classify = prototype_classifier(base.pooling, adapt.implant_tau, pooling)
-    return LastBlockMethod(activations, require_last_block(base), classify, adapt, config)
+    classify, network = prototype_classifier(base.pooling, adapt.implant_tau, pooling), require_last_block(base)
+    return LastBlockMethod(activations, network.blocks[-1], network.balance, classify, adapt, config)

@@ -34,7 +34,7 @@ def schedule(config: PretrainConfig, progress: float) -> float:
 
 
 def build_optimizer(config: PretrainConfig, model: nn.Module) -> torch.optim.Optimizer:
-    """SGD with Nesterov momentum, or Adam; weight decay on weights of layers, unless a module sets `decayed` to False."""
+    """SGD with Nesterov momentum, or Adam; weights of layers decay, unless a module sets `decayed` to False."""
     trained = [weight for weight in model.parameters() if weight.requires_grad]
     spared = {
         weight for module in model.modules() if not getattr(module, "decayed", True) for weight in module.parameters()

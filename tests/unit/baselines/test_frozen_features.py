@@ -141,5 +141,9 @@ def test_fine_tuning_raises_the_likelihood_of_the_supports_and_leaves_base_weigh
         own = 5 + torch.arange(3).repeat_interleave(3)
         return float(scores.log_softmax(-1)[:, torch.arange(9), own].mean())
 
+    config = RivalConfig(imprint_steps=20, imprint_learning_rate=0.02)
+    method = ImprintedMethod(VECTORS, 10.0, config, weights, examples, joint)
+    alone = [method.weights(TASKS[number : number + 1])[0] for number in range(len(TASKS))]
+    torch.testing.assert_close(method.weights(TASKS), torch.stack(alone))  # a task depends on its number alone
     assert likelihood(0) < likelihood(20) < 0
     assert math.isfinite(likelihood(20))

@@ -9,8 +9,10 @@ from implanting.config import ImplantConfig, InferenceConfig, RivalConfig, TaskC
 from implanting.dense_classification import locations
 from implanting.fewshot import draw_tasks, prototype_method
 from implanting.implants import compute_activations, last_block_method
+from implanting.pretraining import join
 from implanting.runtime import AdamW
-from toys import coloured
+from rounding import assert_near
+from toys import coloured, toy_base
 
 IMAGES = coloured(classes=4, per_class=8, size=32, seed=1)
 TASKS = draw_tasks(IMAGES, TaskConfig(way=3, shot=3, queries=4, tasks=3, seed=5))
@@ -31,6 +33,15 @@ def test_without_steps_it_is_the_base_by_prototypes(base, activations):
     truth, expected = prototype_method(base, activations.phi, POOLED)(TASKS)
     assert torch.equal(method(base, activations, 0)(TASKS)[1], expected)
     assert (truth == expected).float().mean() > 0.5
+
+
+def test_blocks_of_joined_networks_have_the_factors_of_the_whole():
+    members = [toy_base(seed=seed) for seed in (1, 2)]
+    both, images = join(members, coloured(classes=5, per_class=12, prefix="shade")), coloured(classes=4, per_class=8)
+    tuning = method(both, compute_activations(both, images), 0)
+    inputs = tuning.inputs(torch.arange(6))
+    with torch.no_grad():
+        assert_near(tuning.phi(tuning.block, inputs), both.embed(images.images[:6]))
 
 
 def leave_one_out_cost(block, inputs, labels):

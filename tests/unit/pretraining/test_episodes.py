@@ -109,9 +109,7 @@ def test_maml_is_validated_with_as_many_classes_as_it_was_trained_on():
 
 def test_validation_images_pass_a_frozen_network_once(tmp_path):
     pretrain(tiny_config(pooling="gap"), IMAGES, None, tmp_path / "first.safetensors", device="cpu")
-    config = tiny_config(
-        method="gidaris", start=str(tmp_path / "first.safetensors"), validation_tasks=20, **QUICK
-    )
+    config = tiny_config(method="gidaris", start=str(tmp_path / "first.safetensors"), validation_tasks=20, **QUICK)
     validation = coloured(5, 10, 16, prefix="new")
     run = prepare(config, IMAGES, validation, torch.device("cpu"))
     phi = run.validation.phi(run.model.network)

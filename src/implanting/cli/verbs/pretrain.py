@@ -112,10 +112,19 @@ def _layout(command: Pretrain) -> Layout:
         layout = Layout(description.training.processes, max(1, cores() // description.training.processes))
         say(f"training in {layout}, as before")
         return layout
-    layout, speeds = fastest_layout(command.config, show_progress)
+    layout, speeds = fastest_layout(_with_image_size(command), show_progress)
     tried = "; ".join(f"{each}: {speed:.0f} images/s" for each, speed in speeds.items()) or "nothing else is possible"
     say(f"training in {layout} ({tried})")
     return layout
+
+
+def _with_image_size(command: Pretrain) -> PretrainConfig:
+    """The settings, with the size of the images as they are stored if none is set."""
+    config = command.config
+    if config.data.image_size is not None:
+        return config
+    side = max(_read(command.data, config, "train").images.shape[1:3])
+    return dataclasses.replace(config, data=dataclasses.replace(config.data, image_size=side))
 
 
 def _recipe_from(arguments: Sequence[str]) -> tuple[RecipeName, PretrainConfig]:
@@ -178,19 +187,7 @@ def train(
 
 def read_splits(data: Path, config: PretrainConfig) -> tuple[ImageSet, ImageSet | None]:
     """Read the base classes, and the validation classes if there are any."""
-    settings = config.data
-
-    def read(split: str) -> ImageSet:
-        return read_dataset(
-            data,
-            split,
-            splits=settings.splits,
-            split_seed=settings.split_seed,
-            image_size=settings.image_size,
-            progress=show_progress,
-        )
-
-    base_images = read("train")
+    base_images = _read(data, config, "train")
     say(
         f"{base_images.name}: {len(base_images)} images of {len(base_images.class_names)} base classes, "
         f"{base_images.images.shape[2]} x {base_images.images.shape[1]} px ({base_images.resizing})"
@@ -200,10 +197,22 @@ def read_splits(data: Path, config: PretrainConfig) -> tuple[ImageSet, ImageSet 
     if not config.validation_tasks:
         return base_images, None
     try:
-        return base_images, read("val")
+        return base_images, _read(data, config, "val")
     except SplitMissing:
         say("no few-shot validation: the data has no split 'val'")
         return base_images, None
+
+
+def _read(data: Path, config: PretrainConfig, split: str) -> ImageSet:
+    settings = config.data
+    return read_dataset(
+        data,
+        split,
+        splits=settings.splits,
+        split_seed=settings.split_seed,
+        image_size=settings.image_size,
+        progress=show_progress,
+    )
 
 
 @contextmanager

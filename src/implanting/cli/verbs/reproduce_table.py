@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,9 +15,10 @@ from implanting.cli.verbs.reproduce_settings import (
     read_material,
     train_base,
 )
-from implanting.config import TaskConfig
+from implanting.config import EpisodeConfig, TaskConfig
 from implanting.console import print_document, print_table, result_document, say, show_progress
 from implanting.datasets import ImageSet
+from implanting.errors import ConfigError
 from implanting.evaluation import TaskImages
 from implanting.fewshot import Result
 from implanting.reproduce import (
@@ -29,6 +31,7 @@ from implanting.reproduce import (
     KeptResults,
     Material,
     Setting,
+    Stage1,
     Table,
     Trials,
     claim_rows,
@@ -61,8 +64,16 @@ def prepare(command: Reproduce) -> Experiment:
     tasks = TaskConfig(command.way, 1, command.queries, command.tasks, command.seed)
     trials, settings = Trials(TaskImages(material.novel, held_out, material.base_images), tasks), table.settings()
     trials.draw([setting for group in settings.values() for setting in group])
+    check_ways(command.way, list(settings))
     check_out(command, material, list(settings), table.name)
     return Experiment(table, material, trials)
+
+
+def check_ways(way: int, needed: Sequence[Stage1]) -> None:
+    """Refuse tasks of other numbers of classes than MAML, if it is among the networks, is trained on."""
+    trained = EpisodeConfig.train_way
+    if way != trained and any(stage1.method == "maml" for stage1 in needed):
+        raise ConfigError(f"`way` is {way}, and MAML is trained on {trained} classes: leave out `way`, or `systems`")
 
 
 def _base_images_for_tests(command: Reproduce, table: Table, material: Material) -> tuple[Material, ImageSet | None]:
