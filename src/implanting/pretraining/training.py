@@ -73,9 +73,10 @@ def train(run: Run, out: Path | None, observe: Observer, stop: Callable[[], bool
         stopping = bool(figures[2] > 0)
         if stepped := meter.record(figures[:2], stopping):
             observe(stepped)
+        began = time.monotonic()
         if validated := run.validate():
             observe(validated)
-            meter.last = time.monotonic()
+            meter.last += time.monotonic() - began  # the steps of its window were not slower for that
         if out and time.monotonic() - saved > run.config.save_every and not run.finished:
             run.save(out)
             saved = time.monotonic()

@@ -31,6 +31,14 @@ class Material:
     split: str
     """The split of the novel classes."""
 
+    @property
+    def trained(self) -> ImageSet:
+        """The base images without those that are held out of training."""
+        hold_out = self.stage1.data.hold_out
+        if not hold_out:
+            return self.base_images
+        return self.base_images.without(self.base_images.choose_held_out(hold_out, self.stage1.seed))
+
     def note(self) -> str:
         """A sentence on the training: data, recipe, seed."""
         images = self.base_images

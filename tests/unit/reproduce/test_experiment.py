@@ -1,9 +1,12 @@
+import dataclasses
+
 import pytest
 import torch
 
+from implanting.config import DataConfig, PretrainConfig
 from implanting.datasets import ImageSet, read_class_lists
 from implanting.reproduce import paper_data
-from implanting.reproduce.experiment import why_not_the_papers
+from implanting.reproduce.experiment import Material, why_not_the_papers
 
 
 def images(names, name="folder train", per_class=600) -> ImageSet:
@@ -29,6 +32,16 @@ NUMBERS = [str(number) for number in range(60)]
 )
 def test_data_is_known_by_its_name_or_its_classes(image_set, known):
     assert paper_data(image_set) == known
+
+
+def test_images_held_out_of_training_are_not_among_the_trained():
+    base, config = images(["oak", "ash"], per_class=6), PretrainConfig(epochs=1.0, data=DataConfig(hold_out=2), seed=3)
+    material = Material("cpu", False, config, base, None, base, "val")
+    held_out = base.choose_held_out(2, 3)
+    assert len(held_out) == 4
+    assert material.trained.fingerprint == base.without(held_out).fingerprint
+    everything = dataclasses.replace(material, stage1=dataclasses.replace(config, data=DataConfig()))
+    assert everything.trained is base
 
 
 def test_the_papers_own_data():

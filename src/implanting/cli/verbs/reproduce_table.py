@@ -62,7 +62,7 @@ def prepare(command: Reproduce) -> Experiment:
     table = _chosen_table(command)
     material, held_out = _base_images_for_tests(command, table, read_material(command, table.data))
     tasks = TaskConfig(command.way, 1, command.queries, command.tasks, command.seed)
-    trials, settings = Trials(TaskImages(material.novel, held_out, material.base_images), tasks), table.settings()
+    trials, settings = Trials(TaskImages(material.novel, held_out, material.trained), tasks), table.settings()
     trials.draw([setting for group in settings.values() for setting in group])
     check_ways(command.way, list(settings))
     check_out(command, material, list(settings), table.name)
