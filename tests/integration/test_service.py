@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import zipfile
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +25,7 @@ from commands import ENVIRONMENT, implanting
 from implanting.base import BaseNetwork
 from implanting.classifier import ImageClassifier
 from implanting.serve.guard import Limits
+from implanting.serve.reader import Reader
 from service import COLOURS, Client, photo, photos_of, serving
 
 
@@ -206,6 +207,19 @@ def test_too_many_requests_are_told_to_come_again(tmp_path: Path, base: BaseNetw
         with ThreadPoolExecutor(8) as threads:
             found = set(threads.map(ask, range(24)))
         assert found == {200, 429}
+
+
+def test_a_question_that_is_cancelled_by_the_end_is_told_so(
+    tmp_path: Path, base: BaseNetwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(tmp_path, base) as client:
+        project, _ = taught(client, count=2)
+        client.learned(project)
+        given: Future = Future()
+        given.cancel()
+        monkeypatch.setattr(Reader, "submit", lambda *_: given)
+        answer = client("POST", f"/projects/{project}/predict", 503, files={"files": ("a.jpg", photo())})
+        assert "being stopped" in answer["message"]
 
 
 @pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisDeprecationWarning")  # schemathesis' own

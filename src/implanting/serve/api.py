@@ -40,6 +40,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     413: {"model": Problem, "description": "The request is too large."},
     422: {"model": Problem, "description": "The request is not of the right form, or a photo does not decode."},
     429: {"model": Problem, "description": "Too many requests at once."},
+    503: {"model": Problem, "description": "The service is being stopped."},
     507: {"model": Problem, "description": "The disk is full; nothing was changed."},
 }
 
