@@ -310,10 +310,10 @@ def test_nothing_acknowledged_is_lost_when_killed_amid_uploads_twenty_times(tmp_
     assert len(acknowledged) > 20
 
 
-def wait_for(client: Client) -> None:
+def wait_for(client: Client, status: int | None = None) -> None:
     for _ in range(400):
         try:
-            client("GET", "/projects")
+            client("GET", "/projects", status)
             return
         except requests.ConnectionError:
             time.sleep(0.02)
@@ -392,3 +392,23 @@ def test_a_full_disk_is_said_and_the_service_goes_on(tmp_path: Path, base_file: 
 def test_the_command_refuses_what_is_not_safe() -> None:
     command = (sys.executable, "-m", "implanting", "serve", "--no-open", "--host", "0.0.0.0")
     assert "needs a --token" in implanting(*command, status=2).stderr
+
+
+def test_the_command_lets_other_machines_in_at_the_address_that_it_prints(tmp_path: Path, base_file: Path) -> None:
+    command = [sys.executable, "-m", "implanting", "serve", "--no-open", "--base", str(base_file), "--port", "0"]
+    server = subprocess.Popen(
+        [*command, "--host", "0.0.0.0", "--token", "abcdefghijkl123", "--data", str(tmp_path)],
+        stdout=subprocess.PIPE, text=True, env=ENVIRONMENT,
+    )  # fmt: skip
+    try:
+        here, elsewhere = (server.stdout.readline().split()[-1] for _ in range(2))
+        assert here.startswith("http://localhost:")
+        assert "//localhost" not in elsewhere
+        client = Client(f"http://127.0.0.1:{here.split(':')[2].split('/')[0]}")
+        wait_for(client, status=401)
+        for host in (elsewhere.split("/")[2], "10.1.2.3", socket.gethostname().upper()):
+            assert client("GET", "/projects", headers={"host": host, "authorization": "Bearer abcdefghijkl123"}) == []
+    finally:
+        server.send_signal(signal.SIGINT)
+        assert server.wait(30) in (0, 130)
+        server.stdout.close()

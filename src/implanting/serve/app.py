@@ -39,6 +39,7 @@ def make_app(
     base: str | BaseNetwork,
     *,
     hosts: Iterable[str] = LOCAL,
+    any_ip_address: bool = False,
     token: str | None = None,
     limits: Limits | None = None,
 ) -> ASGIApp:
@@ -72,7 +73,7 @@ def make_app(
         return FileResponse(page / "docs.html", headers={"cache-control": "no-cache"})
 
     app.mount("/page", StaticFiles(directory=page))
-    return Guard(app, hosts, token, limits)
+    return Guard(app, hosts, token, limits, any_ip_address=any_ip_address)
 
 
 def _errors(app: FastAPI) -> None:
