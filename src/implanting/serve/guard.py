@@ -87,7 +87,7 @@ class Guard:
         if host not in self._hosts and not (self._any_ip_address and _is_ip_address(host)):
             return 403, f"the service does not answer as {host!r}: open it at its own address, or start it with --host"
         origin = headers.get("origin")
-        foreign = origin is not None and urlsplit(origin).netloc != headers.get("host")
+        foreign = origin is not None and origin.partition("://")[2] != headers.get("host")
         if scope["method"] not in SAFE and (
             foreign or headers.get("sec-fetch-site", "none") in ("cross-site", "same-site")
         ):

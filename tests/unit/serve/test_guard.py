@@ -27,7 +27,13 @@ def test_another_host_name_is_refused_as_dns_rebinding_would_use_one(client: Cli
 
 
 @pytest.mark.parametrize(
-    "headers", [{"origin": "http://evil.example"}, {"origin": "null"}, {"sec-fetch-site": "cross-site"}]
+    "headers",
+    [
+        {"origin": "http://evil.example"},
+        {"origin": "http://[evil"},
+        {"origin": "null"},
+        {"sec-fetch-site": "cross-site"},
+    ],
 )
 def test_another_page_cannot_change_anything(client: Client, headers: dict[str, str]) -> None:
     assert "another web page" in client("POST", "/projects", 403, json={"name": "mine"}, headers=headers)["message"]
