@@ -7,10 +7,12 @@ import random
 import resource
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
 import zipfile
+import zlib
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -158,6 +160,45 @@ def test_a_classifier_file_answers_as_its_project(client: Client) -> None:
         [one["probability"] for one in asked["probabilities"]],
         atol=1e-5,
     )
+
+
+def large(content: bytes) -> bytes:
+    """A valid PNG of more than 40 MiB: a picture with a private chunk before its pixels."""
+    filler = b"prIv" + bytes(41 * 2**20)
+    chunk = struct.pack(">I", len(filler) - 4) + filler + struct.pack(">I", zlib.crc32(filler))
+    end = 8 + 25  # of the signature and the header
+    return content[:end] + chunk + content[end:]
+
+
+def test_a_photo_that_is_too_large_is_not_called_damaged(client: Client) -> None:
+    project, _ = taught(client, count=2)
+    client("POST", f"/projects/{project}/exports/classifier")
+    file = client("GET", f"/projects/{project}/exports/classifier.safetensors")
+    classifier, small = ("classifier", ("c.safetensors", file)), ("files", ("small.jpg", photo()))
+    too_large = ("files", ("large.png", large(photo(kind="PNG"))))
+    for path, files in {f"/projects/{project}/predict": [], "/classifiers/ask": [classifier]}.items():
+        answer = client("POST", path, files=[*files, too_large, small])
+        assert [one["name"] for one in answer["answers"]] == ["small.jpg"]
+        [refused] = answer["refused"]
+        assert refused == {
+            "name": "large.png",
+            "message": client("POST", path, 422, files=[*files, too_large])["message"],
+        }
+        assert "too large, with more than 41,943,040 bytes" in refused["message"]
+    assert "too large" in client("POST", f"/projects/{project}/photos", 422, files=[too_large])["message"]
+
+
+def test_photos_beyond_the_limit_are_refused_by_name(tmp_path: Path, base: BaseNetwork) -> None:
+    with serving(tmp_path, base, limits=Limits(images=2)) as client:
+        project, _ = taught(client, count=2)
+        client("POST", f"/projects/{project}/exports/classifier")
+        file = client("GET", f"/projects/{project}/exports/classifier.safetensors")
+        asked = [("files", (f"{number}.jpg", photo(seed=number))) for number in range(4)]
+        for path, files in {f"/projects/{project}/predict": [], "/classifiers/ask": [("classifier", file)]}.items():
+            answer = client("POST", path, files=[*files, *asked])
+            assert [one["name"] for one in answer["answers"]] == ["0.jpg", "1.jpg"]
+            assert [one["name"] for one in answer["refused"]] == ["2.jpg", "3.jpg"]
+            assert "at most 2 photos" in answer["refused"][0]["message"]
 
 
 def test_changes_at_once_are_all_made(client: Client) -> None:

@@ -1,5 +1,6 @@
 """The routes under /api: projects, classes, photos and changes. Every change is on disk when it is answered."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, File, Form, Query, UploadFile
@@ -224,13 +225,25 @@ def receive(files: list[UploadFile], side: int, limits: Limits) -> tuple[list[Pi
     for upload in files:
         name = shown_name(upload.filename)
         try:
-            content = upload.file.read(PHOTO_BYTES + 1)
-            if len(content) > PHOTO_BYTES:
-                raise ImageError(f"{name!r} has more than {PHOTO_BYTES:,} bytes: save it smaller")
-            taken.append(accept(content, name, side))
+            taken.append(accept(content_of(upload), name, side))
         except ImageError as error:
             refused.append(Refused(name=name, message=str(error)))
     return taken, refused
+
+
+def content_of(upload: UploadFile) -> bytes:
+    """The bytes of a photo; raise an error if they are too many."""
+    content = upload.file.read(PHOTO_BYTES + 1)
+    if len(content) > PHOTO_BYTES:
+        name = shown_name(upload.filename)
+        raise ImageError(f"{name!r} is too large, with more than {PHOTO_BYTES:,} bytes: save it smaller")
+    return content
+
+
+def surplus(files: Sequence[UploadFile], limits: Limits) -> list[Refused]:
+    """The refusals of the photos beyond those that one request may ask about."""
+    message = f"at most {limits.images} photos are accepted at once: send fewer"
+    return [Refused(name=shown_name(one.filename), message=message) for one in files[limits.images :]]
 
 
 def shown_name(name: str | None) -> str:

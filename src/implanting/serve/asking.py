@@ -17,7 +17,7 @@ from implanting.errors import ImageError
 from implanting.heatmap import Explanation, centre_square
 from implanting.heatmap import Limits as Scale
 from implanting.images import load
-from implanting.serve.api import FOREVER, PHOTO_BYTES, PROBLEMS, shown_name
+from implanting.serve.api import FOREVER, PROBLEMS, content_of, shown_name, surplus
 from implanting.serve.guard import Limits
 from implanting.serve.learner import PATIENCE, Learner, picture_path
 from implanting.serve.learning import Fitted, Reading, unit, vectors_of
@@ -147,19 +147,23 @@ def decoded(files: Sequence[UploadFile], side: int, limits: Limits) -> tuple[lis
     """Names and pixels of the photos that can be decoded, and for the others the reason."""
     names, pixels, refused = [], [], []
     for upload in files[: limits.images]:
-        name, content = shown_name(upload.filename), upload.file.read(PHOTO_BYTES)
+        name = shown_name(upload.filename)
         try:
-            pixels.append(load(content, side))
+            pixels.append(_pixels(content_of(upload), name, side))
             names.append(name)
         except ImageError as error:
-            refused.append(Refused(name=name, message=in_words(error, content, name)))
-    refused += [
-        Refused(name=shown_name(one.filename), message=f"at most {limits.images} photos are accepted: send fewer")
-        for one in files[limits.images :]
-    ]
+            refused.append(Refused(name=name, message=str(error)))
+    refused += surplus(files, limits)
     if not pixels:
         raise ImageError(refused[0].message)
     return names, pixels, refused
+
+
+def _pixels(content: bytes, name: str, side: int) -> Pixels:
+    try:
+        return load(content, side)
+    except ImageError as error:
+        raise ImageError(in_words(error, content, name)) from error
 
 
 def answers_for(
