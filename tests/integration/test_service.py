@@ -27,6 +27,7 @@ from commands import ENVIRONMENT, implanting
 from implanting.base import BaseNetwork
 from implanting.classifier import ImageClassifier
 from implanting.serve.guard import Limits
+from implanting.serve.learner import Learner
 from implanting.serve.reader import Reader
 from service import COLOURS, Client, photo, photos_of, serving
 
@@ -93,6 +94,37 @@ def test_onnx_is_given_only_after_it_answered_as_the_page(client: Client) -> Non
     assert exported["same_answers"] == exported["photos"] == 6
     assert exported["largest_difference"] < 1e-4
     assert len(client("GET", f"/projects/{project}/exports/classifier.onnx")) == exported["bytes"]
+
+
+def test_nothing_is_left_of_a_project_that_is_deleted_for_good(
+    tmp_path: Path, base: BaseNetwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An exported classifier holds readings of the photos, so it goes with them, even if it is being exported."""
+    with serving(tmp_path, base) as client:
+        project, kept = (taught(client, count=2)[0] for _ in range(2))
+        for one in (project, kept):
+            client("POST", f"/projects/{one}/exports/classifier")
+        client("DELETE", f"/projects/{project}")
+        assert exports(tmp_path) == {project, kept}  # it may be restored
+        client("DELETE", f"/projects/{project}/for-good")
+        assert exports(tmp_path) == {kept}
+
+        def ask(learner: Learner, pixels: list) -> list:
+            client("DELETE", f"/projects/{kept}")
+            client("DELETE", f"/projects/{kept}/for-good")
+            return asked(learner, pixels)
+
+        asked = Learner.ask
+        monkeypatch.setattr(Learner, "ask", ask)
+        other = Client(client.url)
+        assert "no project" in other("POST", f"/projects/{kept}/exports/classifier", 404)["message"]
+        other.session.close()
+        assert exports(tmp_path) == set()
+
+
+def exports(data: Path) -> set[int]:
+    """The projects of which there is an exported file."""
+    return {int(path.parent.name) for path in data.glob("exports/*/*")}
 
 
 def test_a_copy_is_found_and_removed(client: Client) -> None:

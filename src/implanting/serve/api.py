@@ -127,7 +127,7 @@ def routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
 
     @router.delete("/projects/{project}/for-good", tags=["projects"])
     def delete_project(project: Id) -> Done:
-        """Delete a removed project with all its photos. This cannot be undone."""
+        """Delete a removed project with all its photos and exported files. This cannot be undone."""
         store.delete_project(project)
         learner.forget(project)
         return Done(revision=0)

@@ -1,7 +1,8 @@
 """The routes that export the classifier: its own file, an ONNX file and a stand-alone page, each checked first."""
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -39,10 +40,17 @@ def export_routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
     """The routes that export."""
     router = APIRouter(prefix="/api", responses=PROBLEMS, tags=["exports"])
 
-    def place(project: int, name: str) -> Path:
-        folder = store.folder / "exports" / str(int(project))
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder / name
+    def kept(project: int, name: str, write: Callable[[Path], None]) -> Path:
+        """The path of a file, written unless its project was deleted while the classifier was being fitted."""
+        path = store.exports(project) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(path)
+        try:
+            store.project(project)
+        except Missing:
+            path.unlink(missing_ok=True)
+            raise
+        return path
 
     @router.post("/projects/{project}/exports/{kind}", status_code=201)
     def export(project: Id, kind: Literal["classifier", "onnx", "html"]) -> Exported:
@@ -54,14 +62,15 @@ def export_routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
         fitted = learner.fitted(project, wait=TRAINING, trained=True)
         pixels = own_photos(store, learner, project, fitted)
         expected, _ = fitted.ask(learner.ask(list(pixels)))
-        path = place(project, f"classifier.{ENDINGS[kind]}")
+        name = f"classifier.{ENDINGS[kind]}"
         if kind == "classifier":
-            fitted.classifier.save(path)
+            path = kept(project, name, fitted.classifier.save)
             found = load_classifier(path).predict_proba(pixels)
         else:
             graph = onnx_bytes(fitted.classifier)
             found = run(open_session(graph), torch.from_numpy(pixels))
-            write_atomically(path, graph if kind == "onnx" else page_bytes(fitted.classifier, graph, title))
+            content = graph if kind == "onnx" else page_bytes(fitted.classifier, graph, title)
+            path = kept(project, name, partial(write_atomically, content=content))
         difference = float(np.abs(found - expected).max())
         if not difference <= TOLERANCE:
             path.unlink()
@@ -81,7 +90,7 @@ def export_routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
     def download(project: Id, name: FileName) -> FileResponse:
         """Download a file that was exported before."""
         store.project(project)
-        path = place(project, name)
+        path = store.exports(project) / name
         if not path.is_file():
             raise Missing(f"{name} has not been exported yet: export it first")
         return FileResponse(path, filename=name, headers={"cache-control": "no-store"})

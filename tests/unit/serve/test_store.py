@@ -198,6 +198,18 @@ def test_a_project_is_removed_restored_and_deleted_for_good(store: Store) -> Non
     assert len(list(store.files.pictures.glob("*/*"))) == len(list(store.files.thumbnails.glob("*/*"))) == 1
 
 
+def test_exports_of_deleted_projects_are_swept_at_the_start(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    project = store.add_project("trees")
+    for number in (project, project + 1):
+        store.exports(number).mkdir(parents=True)
+        (store.exports(number) / "classifier.onnx").write_bytes(b"graph")
+    store.close()
+    again = Store(tmp_path)
+    assert list(tmp_path.glob("exports/*/*")) == [again.exports(project) / "classifier.onnx"]
+    again.close()
+
+
 def test_a_lost_thumbnail_is_made_again(store: Store) -> None:
     project = store.add_project("trees")
     [(number, _)] = store.add_photos(project, None, pictures(1))
