@@ -270,10 +270,10 @@ class Store:
         return {row["photo"]: row["reading"] for row in self._database.rows(query, project, network)}
 
     def keep_readings(self, network: str, readings: dict[int, bytes]) -> None:
-        """Keep what the network read."""
+        """Keep what the network read, but for photos that were deleted meanwhile."""
+        insert = "INSERT OR REPLACE INTO readings SELECT id, ?, ? FROM photos WHERE id = ?"
         with self._database.writing():
-            rows = [(photo, network, reading) for photo, reading in readings.items()]
-            self._database.execute_many("INSERT OR REPLACE INTO readings VALUES (?, ?, ?)", rows)
+            self._database.execute_many(insert, [(network, reading, photo) for photo, reading in readings.items()])
 
     # Helpers
 

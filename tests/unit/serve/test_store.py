@@ -198,6 +198,15 @@ def test_a_project_is_removed_restored_and_deleted_for_good(store: Store) -> Non
     assert len(list(store.files.pictures.glob("*/*"))) == len(list(store.files.thumbnails.glob("*/*"))) == 1
 
 
+def test_a_photo_that_was_deleted_while_it_was_read_leaves_no_reading(store: Store) -> None:
+    project = store.add_project("trees")
+    [(photo, _)] = store.add_photos(project, None, pictures(1))
+    store.remove_project(project)
+    store.delete_project(project)
+    store.keep_readings("network", {photo: b"reading"})
+    assert store._database.rows("SELECT * FROM readings") == []
+
+
 def test_exports_of_deleted_projects_are_swept_at_the_start(tmp_path: Path) -> None:
     store = Store(tmp_path)
     project = store.add_project("trees")
