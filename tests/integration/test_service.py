@@ -88,6 +88,38 @@ def test_the_whole_way(client: Client, tmp_path: Path) -> None:
     np.testing.assert_allclose(given, [page[name] for name in sorted(COLOURS)], atol=1e-5)
 
 
+def test_pictures_of_two_data_folders_are_never_kept_under_one_address(tmp_path: Path, base: BaseNetwork) -> None:
+    """A browser keeps pictures by their addresses, and both folders have a photo 1 of project 1 on the same port."""
+    seen: list[set[str]] = []
+    for name in ("one", "other"):
+        with serving(tmp_path / name, base) as client:
+            project, classes = taught(client, count=2)
+            state = client.learned(project)
+            row, [listed] = state["photos"][0], client("GET", "/projects")
+            assert {"id": row["id"], "key": row["key"]} in listed["cover"]
+            assert len(listed["cover"]) == 3
+            path, query = f"/projects/{project}/photos/{row['id']}", f"key={row['key']}"
+            heat = f"class_id={classes['red']}"
+            addresses = {
+                f"{path}/thumbnail?{query}",
+                f"{path}/picture?{query}",
+                f"{path}/heat-map?{heat}&classifier={state['learning']['classifier']}",
+            }
+            assert all("immutable" in caching(client, address) for address in addresses)
+            for address in (f"{path}/thumbnail", f"{path}/picture", f"{path}/heat-map?{heat}&classifier=earlier"):
+                assert caching(client, address) == "no-store"
+            for kind in ("thumbnail", "picture"):
+                assert "another key" in client("GET", f"{path}/{kind}?key=another", 404)["message"]
+            seen.append(addresses)
+    assert not seen[0] & seen[1]
+
+
+def caching(client: Client, path: str) -> str:
+    answer = client.session.get(f"{client.url}/api{path}", timeout=60)
+    assert answer.ok, answer.text
+    return answer.headers["cache-control"]
+
+
 def test_onnx_is_given_only_after_it_answered_as_the_page(client: Client) -> None:
     project, _ = taught(client, count=2)
     exported = client("POST", f"/projects/{project}/exports/onnx")

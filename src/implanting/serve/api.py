@@ -15,6 +15,7 @@ from implanting.serve.models import (
     Added,
     Chosen,
     Class,
+    Cover,
     Done,
     Id,
     Learning,
@@ -30,6 +31,7 @@ from implanting.serve.models import (
 )
 from implanting.serve.naming import LONGEST_NAME, seemly
 from implanting.serve.pictures import Picture, accept
+from implanting.serve.problems import Missing
 from implanting.serve.samples import sample_photos
 from implanting.serve.store import Store
 from implanting.version import __version__
@@ -46,6 +48,14 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 
 FOREVER = {"cache-control": "private, max-age=31536000, immutable"}
+"""For addresses with a key that is random. Numbers of photos and revisions are the same in every data folder."""
+
+NEVER = {"cache-control": "no-store"}
+
+KEY = 16
+"""Letters of a key; a photo's are the first of the random name of its file."""
+
+Key = Annotated[str, Query(max_length=64, description="The photo's key; with it, the browser may keep the picture.")]
 
 PHOTO_BYTES = 40 * 2**20
 """Largest size of one photo."""
@@ -92,7 +102,7 @@ def routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
     def show_project(project: Id, since: Annotated[int, Query(ge=0, le=MOST)] = 0) -> State:
         """Return a project with its classes and photos; with `since`, only photos changed after that revision."""
         state = store.state(project, since)
-        read, unread, learned = learner.progress(project)
+        read, unread, fitted = learner.progress(project)
         revision = state["project"]["revision"]
         return State(
             id=project,
@@ -102,7 +112,13 @@ def routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
             photos=[_photo(row) for row in state["photos"]],
             undo=state["undo"],
             redo=state["redo"],
-            learning=Learning(busy=learner.busy(project, revision), read=read, unread=unread, revision=learned),
+            learning=Learning(
+                busy=learner.busy(project, revision),
+                read=read,
+                unread=unread,
+                revision=fitted.revision if fitted else None,
+                classifier=fitted.key if fitted else None,
+            ),
         )
 
     @router.patch("/projects/{project}", tags=["projects"])
@@ -183,14 +199,16 @@ def routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
         return _photo(store.photo(project, photo))
 
     @router.get("/projects/{project}/photos/{photo}/picture", tags=["photos"], response_class=FileResponse)
-    def picture(project: Id, photo: Id) -> FileResponse:
+    def picture(project: Id, photo: Id, key: Key = "") -> FileResponse:
         """Return the picture as it is kept: at most 1024 pixels wide or high, without metadata."""
-        return FileResponse(picture_path(store, project, photo), headers=FOREVER)
+        headers = _caching(store.photo(project, photo), key)
+        return FileResponse(picture_path(store, project, photo), headers=headers)
 
     @router.get("/projects/{project}/photos/{photo}/thumbnail", tags=["photos"], response_class=Response)
-    def thumbnail(project: Id, photo: Id) -> Response:
+    def thumbnail(project: Id, photo: Id, key: Key = "") -> Response:
         """Return a small square of the picture."""
-        return Response(store.thumbnail_of(store.photo(project, photo)), media_type="image/jpeg", headers=FOREVER)
+        row = store.photo(project, photo)
+        return Response(store.thumbnail_of(row), media_type="image/jpeg", headers=_caching(row, key))
 
     @router.post("/projects/{project}/photos/move", tags=["photos"])
     def move_photos(project: Id, move: Move) -> Done:
@@ -253,10 +271,22 @@ def shown_name(name: str | None) -> str:
 
 
 def _project_row(row: dict[str, Any]) -> ProjectRow:
-    cover = [int(photo) for photo in (row["cover"] or "").split(",") if photo]
+    found = [photo.split(":") for photo in (row["cover"] or "").split(",") if photo]
+    cover = [Cover(id=int(photo), key=_key(file)) for photo, file in found]
     return ProjectRow(**{**row, "removed": bool(row["removed"]), "cover": cover})
+
+
+def _key(file: str) -> str:
+    return file[:KEY]
+
+
+def _caching(row: dict[str, Any], key: str) -> dict[str, str]:
+    """The headers of a picture: it is kept if the key is its own, and not given if it is that of another photo."""
+    if key not in ("", _key(row["file"])):
+        raise Missing(f"photo {row['id']} has another key than {key!r}: load the list again")
+    return FOREVER if key else NEVER
 
 
 def _photo(row: dict[str, Any]) -> Photo:
     values = {name: row[name] for name in ("id", "name", "width", "height")}
-    return Photo(**values, class_id=row["class"], removed=bool(row["removed"]))
+    return Photo(**values, key=_key(row["file"]), class_id=row["class"], removed=bool(row["removed"]))

@@ -48,8 +48,8 @@ class Store:
             """SELECT projects.*,
             (SELECT count(*) FROM classes WHERE project = projects.id AND NOT classes.removed) AS classes,
             (SELECT count(*) FROM photos WHERE project = projects.id AND NOT photos.removed) AS photos,
-            (SELECT group_concat(id) FROM (
-                SELECT min(id) AS id FROM photos WHERE project = projects.id AND NOT photos.removed
+            (SELECT group_concat(id || ':' || file) FROM (
+                SELECT min(id) AS id, file FROM photos WHERE project = projects.id AND NOT photos.removed
                 GROUP BY class ORDER BY class NULLS LAST LIMIT 4
             )) AS cover
             FROM projects ORDER BY changed DESC, id DESC"""

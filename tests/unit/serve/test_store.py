@@ -121,7 +121,8 @@ def test_a_project_is_shown_by_photos_of_different_classes(store: Store) -> None
         store.add_photos(project, *given)[0][0]
         for given in ((None, pictures(0)), (None, pictures(1)), (elm, pictures(2)), (oak, pictures(3, 4)))
     )
-    assert store.projects()[0]["cover"] == f"{first_oak},{first_elm},{unlabelled}"
+    shown = [store.photo(project, photo) for photo in (first_oak, first_elm, unlabelled)]
+    assert store.projects()[0]["cover"] == ",".join(f"{row['id']}:{row['file']}" for row in shown)
 
 
 def test_what_changed_since_a_revision_is_all_that_a_page_needs(store: Store) -> None:
