@@ -29,6 +29,7 @@ from implanting.classifier import ImageClassifier
 from implanting.serve.guard import Limits
 from implanting.serve.learner import Learner
 from implanting.serve.reader import Reader
+from implanting.serve.running import _own_ip_address
 from service import COLOURS, Client, photo, photos_of, serving
 
 
@@ -499,21 +500,25 @@ def test_the_command_refuses_what_is_not_safe() -> None:
     assert "needs a --token" in implanting(*command, status=2).stderr
 
 
-def test_the_command_lets_other_machines_in_at_the_address_that_it_prints(tmp_path: Path, base_file: Path) -> None:
-    command = [sys.executable, "-m", "implanting", "serve", "--no-open", "--base", str(base_file), "--port", "0"]
+def test_the_command_lets_other_machines_in_and_prints_their_address(tmp_path: Path, base_file: Path) -> None:
+    port, token = free_port(), "abcdefghijkl123"
+    command = [sys.executable, "-m", "implanting", "serve", "--no-open", "--base", str(base_file), "--port", str(port)]
     server = subprocess.Popen(
-        [*command, "--host", "0.0.0.0", "--token", "abcdefghijkl123", "--data", str(tmp_path)],
+        [*command, "--host", "0.0.0.0", "--token", token, "--data", str(tmp_path)],
         stdout=subprocess.PIPE, text=True, env=ENVIRONMENT,
     )  # fmt: skip
     try:
-        here, elsewhere = (server.stdout.readline().split()[-1] for _ in range(2))
-        assert here.startswith("http://localhost:")
-        assert "//localhost" not in elsewhere
-        client = Client(f"http://127.0.0.1:{here.split(':')[2].split('/')[0]}")
+        first = server.stdout.readline()
+        client = Client(f"http://127.0.0.1:{port}")
         wait_for(client, status=401)
-        for host in (elsewhere.split("/")[2], "10.1.2.3", socket.gethostname().upper()):
-            assert client("GET", "/projects", headers={"host": host, "authorization": "Bearer abcdefghijkl123"}) == []
+        for host in (f"10.1.2.3:{port}", socket.gethostname().upper()):
+            assert client("GET", "/projects", headers={"host": host, "authorization": f"Bearer {token}"}) == []
+        client("GET", "/projects", 403, headers={"host": "evil.example", "authorization": f"Bearer {token}"})
     finally:
         server.send_signal(signal.SIGINT)
         assert server.wait(30) in (0, 130)
+        rest = server.stdout.read()
         server.stdout.close()
+    assert first == f"serving at http://localhost:{port}/?token={token}\n"
+    own = _own_ip_address(socket.AF_INET) or socket.gethostname()
+    assert rest == f"for other machines at http://{own}:{port}/?token={token}\n"
