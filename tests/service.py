@@ -46,10 +46,10 @@ class Client:
 
 
 @contextmanager
-def serving(data: Path, base: BaseNetwork | str, **given: Any) -> Iterator[Client]:
-    """The service in a thread."""
+def serving(data: Path, base: BaseNetwork | str, *, port: int = 0, **given: Any) -> Iterator[Client]:
+    """The service in a thread; port 0 is any that is free."""
     app = make_app(data, base, **given)
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", timeout_graceful_shutdown=2))
+    server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error", timeout_graceful_shutdown=2))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:

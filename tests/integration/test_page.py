@@ -22,7 +22,7 @@ from implanting.base import BaseNetwork
 from implanting.classifier import ImageClassifier
 from implanting.serve.learning import Reading, key_of
 from implanting.serve.store import Store
-from service import Client, serving
+from service import COLOURS, Client, photo, serving
 
 SOURCES = {"cat": data.cat, "coffee": data.coffee, "rocket": data.rocket}
 
@@ -382,6 +382,33 @@ def test_thousands_of_photos_stay_fluid(browser: Browser, tmp_path: Path, photo_
         page.close()
 
 
+def test_another_data_folder_on_the_same_port_shows_its_own_photos(
+    browser: Browser, tmp_path: Path, base: BaseNetwork
+) -> None:
+    """The browser keeps pictures by their addresses, and each folder has a photo 1 of project 1."""
+    context, port = browser.new_context(), 0
+    for colour, channel in (("red", 0), ("blue", 2)):
+        with serving(tmp_path / colour, base, port=port) as client:
+            port = int(client.url.rpartition(":")[2])
+            project = client("POST", "/projects", json={"name": colour})["id"]
+            client.add(project, {"a.jpg": photo(COLOURS[colour])})
+            page = context.new_page()
+            page.goto(client.url)
+            shown = page.locator(".cover img").evaluate(MIDDLE)
+            assert shown.index(max(shown)) == channel
+            page.close()
+    context.close()
+
+
+MIDDLE = """async (image) => {
+    await image.decode();
+    const canvas = new OffscreenCanvas(1, 1).getContext("2d");
+    canvas.drawImage(image, 0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3);
+}"""
+"""The colour of an image."""
+
+
 def many_photos(folder: Path, count: int, base: BaseNetwork) -> int:
     """A project whose records are made at once: sending them is not what is tested."""
     store = Store(folder)
@@ -396,8 +423,8 @@ def many_photos(folder: Path, count: int, base: BaseNetwork) -> int:
     store.keep_readings(key_of(base), readings)
     picture = io.BytesIO()
     Image.new("RGB", (8, 8), "teal").save(picture, "JPEG")
-    for photo in photos:
-        path = store.files.thumbnail(store.photo(project, photo)["file"])
+    for one in photos:
+        path = store.files.thumbnail(store.photo(project, one)["file"])
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(picture.getvalue())
     store.close()

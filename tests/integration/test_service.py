@@ -7,11 +7,13 @@ import random
 import resource
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
 import zipfile
-from concurrent.futures import ThreadPoolExecutor
+import zlib
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +27,9 @@ from commands import ENVIRONMENT, implanting
 from implanting.base import BaseNetwork
 from implanting.classifier import ImageClassifier
 from implanting.serve.guard import Limits
+from implanting.serve.learner import Learner
+from implanting.serve.reader import Reader
+from implanting.serve.running import _own_ip_address
 from service import COLOURS, Client, photo, photos_of, serving
 
 
@@ -84,12 +89,75 @@ def test_the_whole_way(client: Client, tmp_path: Path) -> None:
     np.testing.assert_allclose(given, [page[name] for name in sorted(COLOURS)], atol=1e-5)
 
 
+def test_pictures_of_two_data_folders_are_never_kept_under_one_address(tmp_path: Path, base: BaseNetwork) -> None:
+    """A browser keeps pictures by their addresses, and both folders have a photo 1 of project 1 on the same port."""
+    seen: list[set[str]] = []
+    for name in ("one", "other"):
+        with serving(tmp_path / name, base) as client:
+            project, classes = taught(client, count=2)
+            state = client.learned(project)
+            row, [listed] = state["photos"][0], client("GET", "/projects")
+            assert {"id": row["id"], "key": row["key"]} in listed["cover"]
+            assert len(listed["cover"]) == 3
+            path, query = f"/projects/{project}/photos/{row['id']}", f"key={row['key']}"
+            heat = f"class_id={classes['red']}"
+            addresses = {
+                f"{path}/thumbnail?{query}",
+                f"{path}/picture?{query}",
+                f"{path}/heat-map?{heat}&classifier={state['learning']['classifier']}",
+            }
+            assert all("immutable" in caching(client, address) for address in addresses)
+            for address in (f"{path}/thumbnail", f"{path}/picture", f"{path}/heat-map?{heat}&classifier=earlier"):
+                assert caching(client, address) == "no-store"
+            for kind in ("thumbnail", "picture"):
+                assert "another key" in client("GET", f"{path}/{kind}?key=another", 404)["message"]
+            seen.append(addresses)
+    assert not seen[0] & seen[1]
+
+
+def caching(client: Client, path: str) -> str:
+    answer = client.session.get(f"{client.url}/api{path}", timeout=60)
+    assert answer.ok, answer.text
+    return answer.headers["cache-control"]
+
+
 def test_onnx_is_given_only_after_it_answered_as_the_page(client: Client) -> None:
     project, _ = taught(client, count=2)
     exported = client("POST", f"/projects/{project}/exports/onnx")
     assert exported["same_answers"] == exported["photos"] == 6
     assert exported["largest_difference"] < 1e-4
     assert len(client("GET", f"/projects/{project}/exports/classifier.onnx")) == exported["bytes"]
+
+
+def test_nothing_is_left_of_a_project_that_is_deleted_for_good(
+    tmp_path: Path, base: BaseNetwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An exported classifier holds readings of the photos, so it goes with them, even if it is being exported."""
+    with serving(tmp_path, base) as client:
+        project, kept = (taught(client, count=2)[0] for _ in range(2))
+        for one in (project, kept):
+            client("POST", f"/projects/{one}/exports/classifier")
+        client("DELETE", f"/projects/{project}")
+        assert exports(tmp_path) == {project, kept}  # it may be restored
+        client("DELETE", f"/projects/{project}/for-good")
+        assert exports(tmp_path) == {kept}
+
+        def ask(learner: Learner, pixels: list) -> list:
+            client("DELETE", f"/projects/{kept}")
+            client("DELETE", f"/projects/{kept}/for-good")
+            return asked(learner, pixels)
+
+        asked = Learner.ask
+        monkeypatch.setattr(Learner, "ask", ask)
+        other = Client(client.url)
+        assert "no project" in other("POST", f"/projects/{kept}/exports/classifier", 404)["message"]
+        other.session.close()
+        assert exports(tmp_path) == set()
+
+
+def exports(data: Path) -> set[int]:
+    """The projects of which there is an exported file."""
+    return {int(path.parent.name) for path in data.glob("exports/*/*")}
 
 
 def test_a_copy_is_found_and_removed(client: Client) -> None:
@@ -159,6 +227,45 @@ def test_a_classifier_file_answers_as_its_project(client: Client) -> None:
     )
 
 
+def large(content: bytes) -> bytes:
+    """A valid PNG of more than 40 MiB: a picture with a private chunk before its pixels."""
+    filler = b"prIv" + bytes(41 * 2**20)
+    chunk = struct.pack(">I", len(filler) - 4) + filler + struct.pack(">I", zlib.crc32(filler))
+    end = 8 + 25  # of the signature and the header
+    return content[:end] + chunk + content[end:]
+
+
+def test_a_photo_that_is_too_large_is_not_called_damaged(client: Client) -> None:
+    project, _ = taught(client, count=2)
+    client("POST", f"/projects/{project}/exports/classifier")
+    file = client("GET", f"/projects/{project}/exports/classifier.safetensors")
+    classifier, small = ("classifier", ("c.safetensors", file)), ("files", ("small.jpg", photo()))
+    too_large = ("files", ("large.png", large(photo(kind="PNG"))))
+    for path, files in {f"/projects/{project}/predict": [], "/classifiers/ask": [classifier]}.items():
+        answer = client("POST", path, files=[*files, too_large, small])
+        assert [one["name"] for one in answer["answers"]] == ["small.jpg"]
+        [refused] = answer["refused"]
+        assert refused == {
+            "name": "large.png",
+            "message": client("POST", path, 422, files=[*files, too_large])["message"],
+        }
+        assert "too large, with more than 41,943,040 bytes" in refused["message"]
+    assert "too large" in client("POST", f"/projects/{project}/photos", 422, files=[too_large])["message"]
+
+
+def test_photos_beyond_the_limit_are_refused_by_name(tmp_path: Path, base: BaseNetwork) -> None:
+    with serving(tmp_path, base, limits=Limits(images=2)) as client:
+        project, _ = taught(client, count=2)
+        client("POST", f"/projects/{project}/exports/classifier")
+        file = client("GET", f"/projects/{project}/exports/classifier.safetensors")
+        asked = [("files", (f"{number}.jpg", photo(seed=number))) for number in range(4)]
+        for path, files in {f"/projects/{project}/predict": [], "/classifiers/ask": [("classifier", file)]}.items():
+            answer = client("POST", path, files=[*files, *asked])
+            assert [one["name"] for one in answer["answers"]] == ["0.jpg", "1.jpg"]
+            assert [one["name"] for one in answer["refused"]] == ["2.jpg", "3.jpg"]
+            assert "at most 2 photos" in answer["refused"][0]["message"]
+
+
 def test_changes_at_once_are_all_made(client: Client) -> None:
     project, classes = taught(client, count=2)
     photos = [row["id"] for row in client.learned(project)["photos"]]
@@ -206,6 +313,19 @@ def test_too_many_requests_are_told_to_come_again(tmp_path: Path, base: BaseNetw
         with ThreadPoolExecutor(8) as threads:
             found = set(threads.map(ask, range(24)))
         assert found == {200, 429}
+
+
+def test_a_question_that_is_cancelled_by_the_end_is_told_so(
+    tmp_path: Path, base: BaseNetwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(tmp_path, base) as client:
+        project, _ = taught(client, count=2)
+        client.learned(project)
+        given: Future = Future()
+        given.cancel()
+        monkeypatch.setattr(Reader, "submit", lambda *_: given)
+        answer = client("POST", f"/projects/{project}/predict", 503, files={"files": ("a.jpg", photo())})
+        assert "being stopped" in answer["message"]
 
 
 @pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisDeprecationWarning")  # schemathesis' own
@@ -296,10 +416,10 @@ def test_nothing_acknowledged_is_lost_when_killed_amid_uploads_twenty_times(tmp_
     assert len(acknowledged) > 20
 
 
-def wait_for(client: Client) -> None:
+def wait_for(client: Client, status: int | None = None) -> None:
     for _ in range(400):
         try:
-            client("GET", "/projects")
+            client("GET", "/projects", status)
             return
         except requests.ConnectionError:
             time.sleep(0.02)
@@ -378,3 +498,27 @@ def test_a_full_disk_is_said_and_the_service_goes_on(tmp_path: Path, base_file: 
 def test_the_command_refuses_what_is_not_safe() -> None:
     command = (sys.executable, "-m", "implanting", "serve", "--no-open", "--host", "0.0.0.0")
     assert "needs a --token" in implanting(*command, status=2).stderr
+
+
+def test_the_command_lets_other_machines_in_and_prints_their_address(tmp_path: Path, base_file: Path) -> None:
+    port, token = free_port(), "abcdefghijkl123"
+    command = [sys.executable, "-m", "implanting", "serve", "--no-open", "--base", str(base_file), "--port", str(port)]
+    server = subprocess.Popen(
+        [*command, "--host", "0.0.0.0", "--token", token, "--data", str(tmp_path)],
+        stdout=subprocess.PIPE, text=True, env=ENVIRONMENT,
+    )  # fmt: skip
+    try:
+        first = server.stdout.readline()
+        client = Client(f"http://127.0.0.1:{port}")
+        wait_for(client, status=401)
+        for host in (f"10.1.2.3:{port}", socket.gethostname().upper()):
+            assert client("GET", "/projects", headers={"host": host, "authorization": f"Bearer {token}"}) == []
+        client("GET", "/projects", 403, headers={"host": "evil.example", "authorization": f"Bearer {token}"})
+    finally:
+        server.send_signal(signal.SIGINT)
+        assert server.wait(30) in (0, 130)
+        rest = server.stdout.read()
+        server.stdout.close()
+    assert first == f"serving at http://localhost:{port}/?token={token}\n"
+    own = _own_ip_address(socket.AF_INET) or socket.gethostname()
+    assert rest == f"for other machines at http://{own}:{port}/?token={token}\n"

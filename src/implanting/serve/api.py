@@ -1,5 +1,6 @@
 """The routes under /api: projects, classes, photos and changes. Every change is on disk when it is answered."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, File, Form, Query, UploadFile
@@ -14,6 +15,7 @@ from implanting.serve.models import (
     Added,
     Chosen,
     Class,
+    Cover,
     Done,
     Id,
     Learning,
@@ -29,6 +31,7 @@ from implanting.serve.models import (
 )
 from implanting.serve.naming import LONGEST_NAME, seemly
 from implanting.serve.pictures import Picture, accept
+from implanting.serve.problems import Missing
 from implanting.serve.samples import sample_photos
 from implanting.serve.store import Store
 from implanting.version import __version__
@@ -40,10 +43,19 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     413: {"model": Problem, "description": "The request is too large."},
     422: {"model": Problem, "description": "The request is not of the right form, or a photo does not decode."},
     429: {"model": Problem, "description": "Too many requests at once."},
+    503: {"model": Problem, "description": "The service is being stopped."},
     507: {"model": Problem, "description": "The disk is full; nothing was changed."},
 }
 
 FOREVER = {"cache-control": "private, max-age=31536000, immutable"}
+"""For addresses with a key that is random. Numbers of photos and revisions are the same in every data folder."""
+
+NEVER = {"cache-control": "no-store"}
+
+KEY = 16
+"""Letters of a key; a photo's are the first of the random name of its file."""
+
+Key = Annotated[str, Query(max_length=64, description="The photo's key; with it, the browser may keep the picture.")]
 
 PHOTO_BYTES = 40 * 2**20
 """Largest size of one photo."""
@@ -90,7 +102,7 @@ def routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
     def show_project(project: Id, since: Annotated[int, Query(ge=0, le=MOST)] = 0) -> State:
         """Return a project with its classes and photos; with `since`, only photos changed after that revision."""
         state = store.state(project, since)
-        read, unread, learned = learner.progress(project)
+        read, unread, fitted = learner.progress(project)
         revision = state["project"]["revision"]
         return State(
             id=project,
@@ -100,7 +112,13 @@ def routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
             photos=[_photo(row) for row in state["photos"]],
             undo=state["undo"],
             redo=state["redo"],
-            learning=Learning(busy=learner.busy(project, revision), read=read, unread=unread, revision=learned),
+            learning=Learning(
+                busy=learner.busy(project, revision),
+                read=read,
+                unread=unread,
+                revision=fitted.revision if fitted else None,
+                classifier=fitted.key if fitted else None,
+            ),
         )
 
     @router.patch("/projects/{project}", tags=["projects"])
@@ -125,7 +143,7 @@ def routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
 
     @router.delete("/projects/{project}/for-good", tags=["projects"])
     def delete_project(project: Id) -> Done:
-        """Delete a removed project with all its photos. This cannot be undone."""
+        """Delete a removed project with all its photos and exported files. This cannot be undone."""
         store.delete_project(project)
         learner.forget(project)
         return Done(revision=0)
@@ -181,14 +199,16 @@ def routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
         return _photo(store.photo(project, photo))
 
     @router.get("/projects/{project}/photos/{photo}/picture", tags=["photos"], response_class=FileResponse)
-    def picture(project: Id, photo: Id) -> FileResponse:
+    def picture(project: Id, photo: Id, key: Key = "") -> FileResponse:
         """Return the picture as it is kept: at most 1024 pixels wide or high, without metadata."""
-        return FileResponse(picture_path(store, project, photo), headers=FOREVER)
+        headers = _caching(store.photo(project, photo), key)
+        return FileResponse(picture_path(store, project, photo), headers=headers)
 
     @router.get("/projects/{project}/photos/{photo}/thumbnail", tags=["photos"], response_class=Response)
-    def thumbnail(project: Id, photo: Id) -> Response:
+    def thumbnail(project: Id, photo: Id, key: Key = "") -> Response:
         """Return a small square of the picture."""
-        return Response(store.thumbnail_of(store.photo(project, photo)), media_type="image/jpeg", headers=FOREVER)
+        row = store.photo(project, photo)
+        return Response(store.thumbnail_of(row), media_type="image/jpeg", headers=_caching(row, key))
 
     @router.post("/projects/{project}/photos/move", tags=["photos"])
     def move_photos(project: Id, move: Move) -> Done:
@@ -223,13 +243,25 @@ def receive(files: list[UploadFile], side: int, limits: Limits) -> tuple[list[Pi
     for upload in files:
         name = shown_name(upload.filename)
         try:
-            content = upload.file.read(PHOTO_BYTES + 1)
-            if len(content) > PHOTO_BYTES:
-                raise ImageError(f"{name!r} has more than {PHOTO_BYTES:,} bytes: save it smaller")
-            taken.append(accept(content, name, side))
+            taken.append(accept(content_of(upload), name, side))
         except ImageError as error:
             refused.append(Refused(name=name, message=str(error)))
     return taken, refused
+
+
+def content_of(upload: UploadFile) -> bytes:
+    """The bytes of a photo; raise an error if they are too many."""
+    content = upload.file.read(PHOTO_BYTES + 1)
+    if len(content) > PHOTO_BYTES:
+        name = shown_name(upload.filename)
+        raise ImageError(f"{name!r} is too large, with more than {PHOTO_BYTES:,} bytes: save it smaller")
+    return content
+
+
+def surplus(files: Sequence[UploadFile], limits: Limits) -> list[Refused]:
+    """The refusals of the photos beyond those that one request may ask about."""
+    message = f"at most {limits.images} photos are accepted at once: send fewer"
+    return [Refused(name=shown_name(one.filename), message=message) for one in files[limits.images :]]
 
 
 def shown_name(name: str | None) -> str:
@@ -239,10 +271,22 @@ def shown_name(name: str | None) -> str:
 
 
 def _project_row(row: dict[str, Any]) -> ProjectRow:
-    cover = [int(photo) for photo in (row["cover"] or "").split(",") if photo]
+    found = [photo.split(":") for photo in (row["cover"] or "").split(",") if photo]
+    cover = [Cover(id=int(photo), key=_key(file)) for photo, file in found]
     return ProjectRow(**{**row, "removed": bool(row["removed"]), "cover": cover})
+
+
+def _key(file: str) -> str:
+    return file[:KEY]
+
+
+def _caching(row: dict[str, Any], key: str) -> dict[str, str]:
+    """The headers of a picture: it is kept if the key is its own, and not given if it is that of another photo."""
+    if key not in ("", _key(row["file"])):
+        raise Missing(f"photo {row['id']} has another key than {key!r}: load the list again")
+    return FOREVER if key else NEVER
 
 
 def _photo(row: dict[str, Any]) -> Photo:
     values = {name: row[name] for name in ("id", "name", "width", "height")}
-    return Photo(**values, class_id=row["class"], removed=bool(row["removed"]))
+    return Photo(**values, key=_key(row["file"]), class_id=row["class"], removed=bool(row["removed"]))

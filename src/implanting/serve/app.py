@@ -3,6 +3,7 @@
 import errno
 import sqlite3
 from collections.abc import AsyncIterator, Iterable
+from concurrent.futures import CancelledError
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from pathlib import Path
@@ -38,6 +39,7 @@ def make_app(
     base: str | BaseNetwork,
     *,
     hosts: Iterable[str] = LOCAL,
+    any_ip_address: bool = False,
     token: str | None = None,
     limits: Limits | None = None,
 ) -> ASGIApp:
@@ -71,7 +73,7 @@ def make_app(
         return FileResponse(page / "docs.html", headers={"cache-control": "no-cache"})
 
     app.mount("/page", StaticFiles(directory=page))
-    return Guard(app, hosts, token, limits)
+    return Guard(app, hosts, token, limits, any_ip_address=any_ip_address)
 
 
 def _errors(app: FastAPI) -> None:
@@ -83,6 +85,10 @@ def _errors(app: FastAPI) -> None:
             return _full(error.__cause__.strerror)
         status = 404 if isinstance(error, Missing) else 409 if isinstance(error, Conflict) else 422
         return _problem(status, str(error))
+
+    @app.exception_handler(CancelledError)
+    def stopping(_: Request, __: CancelledError) -> JSONResponse:
+        return _problem(503, "the service is being stopped, and reads no more photos: start it again, then ask again")
 
     @app.exception_handler(RequestValidationError)
     def form(_: Request, error: RequestValidationError) -> JSONResponse:

@@ -17,7 +17,7 @@ from implanting.errors import ImageError
 from implanting.heatmap import Explanation, centre_square
 from implanting.heatmap import Limits as Scale
 from implanting.images import load
-from implanting.serve.api import FOREVER, PHOTO_BYTES, PROBLEMS, shown_name
+from implanting.serve.api import FOREVER, NEVER, PROBLEMS, content_of, shown_name, surplus
 from implanting.serve.guard import Limits
 from implanting.serve.learner import PATIENCE, Learner, picture_path
 from implanting.serve.learning import Fitted, Reading, unit, vectors_of
@@ -128,7 +128,9 @@ def asking_routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
         project: Id,
         photo: Id,
         class_id: Annotated[int, Query(ge=1, le=MOST, description="The class to look for.")],
-        revision: Annotated[int, Query(ge=0, le=MOST, description="Only for the browser's cache.")] = 0,
+        classifier: Annotated[
+            str, Query(max_length=64, description="The classifier's key; with it, the browser may keep the picture.")
+        ] = "",
     ) -> Response:
         """A transparent picture to lay over the photo: red where the photo looks like the class."""
         fitted = learner.fitted(project, wait=2.0)
@@ -137,7 +139,7 @@ def asking_routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
         explanation = explained(fitted, picture_path(store, project, photo))
         label = fitted.classifier.classes_.tolist()[fitted.classes.index(class_id)]
         content = heat_picture(explanation.only([label]), explanation.limits)
-        headers = FOREVER if revision else {"cache-control": "no-store"}
+        headers = FOREVER if classifier == fitted.key else NEVER  # the page may know an earlier classifier
         return Response(content, media_type="image/png", headers=headers)
 
     return router
@@ -147,19 +149,23 @@ def decoded(files: Sequence[UploadFile], side: int, limits: Limits) -> tuple[lis
     """Names and pixels of the photos that can be decoded, and for the others the reason."""
     names, pixels, refused = [], [], []
     for upload in files[: limits.images]:
-        name, content = shown_name(upload.filename), upload.file.read(PHOTO_BYTES)
+        name = shown_name(upload.filename)
         try:
-            pixels.append(load(content, side))
+            pixels.append(_pixels(content_of(upload), name, side))
             names.append(name)
         except ImageError as error:
-            refused.append(Refused(name=name, message=in_words(error, content, name)))
-    refused += [
-        Refused(name=shown_name(one.filename), message=f"at most {limits.images} photos are accepted: send fewer")
-        for one in files[limits.images :]
-    ]
+            refused.append(Refused(name=name, message=str(error)))
+    refused += surplus(files, limits)
     if not pixels:
         raise ImageError(refused[0].message)
     return names, pixels, refused
+
+
+def _pixels(content: bytes, name: str, side: int) -> Pixels:
+    try:
+        return load(content, side)
+    except ImageError as error:
+        raise ImageError(in_words(error, content, name)) from error
 
 
 def answers_for(

@@ -1,6 +1,8 @@
 """The routes that export the classifier: its own file, an ONNX file and a stand-alone page, each checked first."""
 
 import tempfile
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -15,7 +17,7 @@ from implanting.errors import CheckpointError, ExportError, ImageError
 from implanting.export import TOLERANCE, onnx_bytes, open_session, page_bytes, run
 from implanting.images import load
 from implanting.runtime import write_atomically
-from implanting.serve.api import PHOTO_BYTES, PROBLEMS, shown_name
+from implanting.serve.api import PROBLEMS, content_of, shown_name, surplus
 from implanting.serve.guard import Limits
 from implanting.serve.learner import Learner
 from implanting.serve.learning import Fitted, load_classifier
@@ -38,10 +40,17 @@ def export_routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
     """The routes that export."""
     router = APIRouter(prefix="/api", responses=PROBLEMS, tags=["exports"])
 
-    def place(project: int, name: str) -> Path:
-        folder = store.folder / "exports" / str(int(project))
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder / name
+    def kept(project: int, name: str, write: Callable[[Path], None]) -> Path:
+        """The path of a file, written unless its project was deleted while the classifier was being fitted."""
+        path = store.exports(project) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(path)
+        try:
+            store.project(project)
+        except Missing:
+            path.unlink(missing_ok=True)
+            raise
+        return path
 
     @router.post("/projects/{project}/exports/{kind}", status_code=201)
     def export(project: Id, kind: Literal["classifier", "onnx", "html"]) -> Exported:
@@ -53,14 +62,15 @@ def export_routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
         fitted = learner.fitted(project, wait=TRAINING, trained=True)
         pixels = own_photos(store, learner, project, fitted)
         expected, _ = fitted.ask(learner.ask(list(pixels)))
-        path = place(project, f"classifier.{ENDINGS[kind]}")
+        name = f"classifier.{ENDINGS[kind]}"
         if kind == "classifier":
-            fitted.classifier.save(path)
+            path = kept(project, name, fitted.classifier.save)
             found = load_classifier(path).predict_proba(pixels)
         else:
             graph = onnx_bytes(fitted.classifier)
             found = run(open_session(graph), torch.from_numpy(pixels))
-            write_atomically(path, graph if kind == "onnx" else page_bytes(fitted.classifier, graph, title))
+            content = graph if kind == "onnx" else page_bytes(fitted.classifier, graph, title)
+            path = kept(project, name, partial(write_atomically, content=content))
         difference = float(np.abs(found - expected).max())
         if not difference <= TOLERANCE:
             path.unlink()
@@ -80,7 +90,7 @@ def export_routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
     def download(project: Id, name: FileName) -> FileResponse:
         """Download a file that was exported before."""
         store.project(project)
-        path = place(project, name)
+        path = store.exports(project) / name
         if not path.is_file():
             raise Missing(f"{name} has not been exported yet: export it first")
         return FileResponse(path, filename=name, headers={"cache-control": "no-store"})
@@ -92,17 +102,16 @@ def export_routes(store: Store, learner: Learner, limits: Limits) -> APIRouter:
     ) -> FileAnswers:
         """Ask a classifier file about photos. Neither is kept. The file is safetensors, which cannot run code."""
         loaded = _received_classifier(classifier)
-        names = [shown_name(one.filename) for one in files[: limits.images]]
-        contents = [one.file.read(PHOTO_BYTES) for one in files[: limits.images]]
-        answers, failures = loaded.answers(contents, top=len(loaded.classes_), skip_bad=True)
+        names, contents, refused = _contents(files[: limits.images])
+        answers, failures = loaded.answers(contents, top=len(loaded.classes_), skip_bad=True) if contents else ([], [])
         bad = {failure.index: f"{names[failure.index]!r}: {failure.reason}" for failure in failures}
+        refused += [Refused(name=names[number], message=message) for number, message in bad.items()]
+        refused += surplus(files, limits)
         if not answers:
-            raise ImageError(next(iter(bad.values())))
+            raise ImageError(refused[0].message)
         good = [name for number, name in enumerate(names) if number not in bad]
-        return FileAnswers(
-            answers=[_file_answer(name, answer) for name, answer in zip(good, answers, strict=True)],
-            refused=[Refused(name=names[number], message=message) for number, message in bad.items()],
-        )
+        given = [_file_answer(name, answer) for name, answer in zip(good, answers, strict=True)]
+        return FileAnswers(answers=given, refused=refused)
 
     return router
 
@@ -115,6 +124,19 @@ def _received_classifier(upload: UploadFile) -> ImageClassifier:
             return load_classifier(path)
         except CheckpointError as error:
             raise CheckpointError(str(error).replace(str(path), "the classifier file")) from error
+
+
+def _contents(files: Sequence[UploadFile]) -> tuple[list[str], list[bytes], list[Refused]]:
+    """Names and bytes of the photos that are small enough, and for the others the reason."""
+    names, contents, refused = [], [], []
+    for upload in files:
+        name = shown_name(upload.filename)
+        try:
+            contents.append(content_of(upload))
+            names.append(name)
+        except ImageError as error:
+            refused.append(Refused(name=name, message=str(error)))
+    return names, contents, refused
 
 
 def _file_answer(name: str, answer: Answer) -> FileAnswer:

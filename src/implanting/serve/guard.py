@@ -2,11 +2,14 @@
 
 - A browser on this machine can be made to send requests by any web page. So `Host` must be ours (a name that an
   attacker points at 127.0.0.1 is not), and what changes something must come from our own page or from no page at all.
+  A service that listens everywhere cannot know all its addresses, so it answers to any IP address: only names can be
+  pointed elsewhere, and a page that was loaded from another machine's IP address has another origin.
 - Other machines need a token, which a browser gets as a cookie and a program sends as `Authorization: Bearer TOKEN`.
 - Bodies are bounded in bytes while they arrive, and requests in number.
 """
 
 import hmac
+import ipaddress
 import json
 import threading
 from collections.abc import Iterable
@@ -52,8 +55,12 @@ class Limits:
 class Guard:
     """Passes permitted requests on, and answers all others by itself."""
 
-    def __init__(self, app: ASGIApp, hosts: Iterable[str], token: str | None, limits: Limits) -> None:
-        self._app, self._hosts, self._token, self._limits = app, frozenset(hosts), token, limits
+    def __init__(
+        self, app: ASGIApp, hosts: Iterable[str], token: str | None, limits: Limits, *, any_ip_address: bool = False
+    ) -> None:
+        """`hosts` are the names and IP addresses that the service answers to, all of these if `any_ip_address`."""
+        self._app, self._token, self._limits = app, token, limits
+        self._hosts, self._any_ip_address = frozenset(host.casefold() for host in hosts), any_ip_address
         self._free = threading.BoundedSemaphore(limits.requests)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -77,10 +84,10 @@ class Guard:
 
     def _refusal(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str] | None:
         host = _name(f"//{headers.get('host', '')}")
-        if host not in self._hosts:
+        if host not in self._hosts and not (self._any_ip_address and _is_ip_address(host)):
             return 403, f"the service does not answer as {host!r}: open it at its own address, or start it with --host"
         origin = headers.get("origin")
-        foreign = origin is not None and urlsplit(origin).netloc != headers.get("host")
+        foreign = origin is not None and origin.partition("://")[2] != headers.get("host")
         if scope["method"] not in SAFE and (
             foreign or headers.get("sec-fetch-site", "none") in ("cross-site", "same-site")
         ):
@@ -155,10 +162,20 @@ def _encoded(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
 
 
 def _name(address: str) -> str:
+    """The host of an address, in small letters."""
     try:
-        return urlsplit(address).hostname or ""
+        return (urlsplit(address).hostname or "").casefold()
     except ValueError:
         return ""
+
+
+def _is_ip_address(host: str) -> bool:
+    """Whether a host is an IP address, and not a name that somebody may point at one."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _same(given: str | None, token: str | None) -> bool:

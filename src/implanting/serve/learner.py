@@ -128,10 +128,10 @@ class Learner:
             self._memories.pop(project, None)
             self._dirty.pop(project, None)
 
-    def progress(self, project: int) -> tuple[int, int, int | None]:
-        """Photos that were read, photos that still are to be read, and the revision that was learned."""
+    def progress(self, project: int) -> tuple[int, int, Fitted | None]:
+        """Numbers of photos that were read and that still are to be read, and the latest fit."""
         memory = self._memory(project)
-        return len(memory.readings), len(memory.unread), memory.fitted.revision if memory.fitted else None
+        return len(memory.readings), len(memory.unread), memory.fitted
 
     def busy(self, project: int, revision: int) -> bool:
         """Whether something of this revision is still to be learned."""

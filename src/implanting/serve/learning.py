@@ -7,8 +7,9 @@ the pixels, which readings then contain too.
 """
 
 import math
+import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 
@@ -107,6 +108,11 @@ def read(
     return [Reading(*parts) for parts in zip(vectors, small, pixels, strict=True)]
 
 
+def new_key() -> str:
+    """A key that nothing else has."""
+    return secrets.token_hex(8)
+
+
 @dataclass(frozen=True, eq=False)
 class Fitted:
     """A classifier of the labelled photos of a project at one revision."""
@@ -124,6 +130,8 @@ class Fitted:
     """Cross-fitted probabilities of each photo; nan where its class has no other photo."""
     final: bool
     """Whether the library would fit this kind of classifier to these photos; else it answers for the time being."""
+    key: str = field(default_factory=new_key)
+    """No other classifier has the same, of whatever project, data folder or run of the service."""
 
     def __eq__(self, other: object) -> bool:
         """Fits are equal if they have the same classifier, which is carried over to revisions with equal examples."""
@@ -215,7 +223,7 @@ def trained_in_place_of(head: Fitted, read: Mapping[int, Reading]) -> Fitted:
     pixels = np.stack([read[photo].pixels for photo in head.photos])  # type: ignore[misc] # kept for such bases
     classifier = ImageClassifier(head.classifier.base_, unknown=NONE)
     classifier.fit(pixels, head.classifier.classes_[head.labels])
-    return replace(head, classifier=classifier, held_out=_held_out(classifier, len(pixels)), final=True)
+    return replace(head, classifier=classifier, held_out=_held_out(classifier, len(pixels)), final=True, key=new_key())
 
 
 def _numbered(labels: Mapping[int, int], names: Mapping[int, str]) -> tuple[tuple[int, ...], torch.Tensor]:

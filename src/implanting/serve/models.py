@@ -33,6 +33,13 @@ class NewClass(Named):
     )
 
 
+class Cover(BaseModel):
+    """A photo that stands for its project."""
+
+    id: int
+    key: str
+
+
 class ProjectRow(BaseModel):
     """A project in the list."""
 
@@ -40,7 +47,7 @@ class ProjectRow(BaseModel):
     name: str
     classes: int
     photos: int
-    cover: list[int] = Field(description="Up to four photos to show, of different classes.")
+    cover: list[Cover] = Field(description="Up to four photos to show, of different classes.")
     changed: float = Field(description="Seconds since 1970.")
     removed: bool
 
@@ -56,6 +63,7 @@ class Photo(BaseModel):
     """A photo; without a class it has no label yet."""
 
     id: int
+    key: str = Field(description="With it, the address of a picture is unlike all others, and a browser may keep it.")
     name: str
     class_id: int | None
     width: int
@@ -70,6 +78,9 @@ class Learning(BaseModel):
     read: int = Field(description="Number of photos that the network has read.")
     unread: int = Field(description="Number of photos that it still has to read.")
     revision: int | None = Field(description="The revision that was learned last; null if nothing can be learned yet.")
+    classifier: str | None = Field(
+        description="The key of the classifier; another one, even of one revision, has another."
+    )
 
 
 class State(BaseModel):

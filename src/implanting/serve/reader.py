@@ -4,7 +4,7 @@ Announced questions, whose photos are still being decoded, are waited for a few 
 photos costs less than sixteen passes, and a question that is alone waits for nothing.
 
 Questions come before examples, which are read in the background, and among equals the first comes first. Callers wait
-for a future.
+for a future. When the reader is closed, it ends with the batch that it is reading, and all other futures are cancelled.
 """
 
 import itertools
@@ -40,9 +40,9 @@ Load = Callable[[], Pixels]
 class Urgency(IntEnum):
     """The order in which photos are read."""
 
-    QUESTION = 0
-    EXAMPLE = 1
-    STOP = 2
+    STOP = 0
+    QUESTION = 1
+    EXAMPLE = 2
 
 
 _Waiting = tuple[Urgency, int, int, Load, "Future[Reading]"]
@@ -56,14 +56,18 @@ class Reader:
         self._base = base
         self._waiting: queue.PriorityQueue[_Waiting] = queue.PriorityQueue()
         self._number = itertools.count()
-        self._lock, self._announced = threading.Lock(), 0
+        self._lock, self._announced, self._closed = threading.Lock(), 0, False
         self._thread = threading.Thread(target=self._run, name="implanting-reader", daemon=True)
         self._thread.start()
 
     def submit(self, load: Load, urgency: Urgency, views: int = 1) -> "Future[Reading]":
-        """The reading of a photo, with its vectors of this many views or more."""
+        """The reading of a photo, with its vectors of this many views or more; cancelled if the reader is closed."""
         future: Future[Reading] = Future()
-        self._waiting.put((urgency, next(self._number), views, load, future))
+        with self._lock:  # so that nothing is put into the queue once it has been emptied
+            if not self._closed:
+                self._waiting.put((urgency, next(self._number), views, load, future))
+                return future
+        future.cancel()
         return future
 
     @contextmanager
@@ -78,15 +82,17 @@ class Reader:
                 self._announced -= 1
 
     def close(self) -> None:
-        """End the thread once it has read what it is reading."""
-        self._waiting.put((Urgency.STOP, next(self._number), 1, _nothing, Future()))
+        """End the thread once it has read what it is reading, and cancel what still waits."""
+        with self._lock:
+            self._closed = True
+            self._waiting.put((Urgency.STOP, next(self._number), 1, _nothing, Future()))
         self._thread.join()
+        while not self._waiting.empty():
+            *_, future = self._waiting.get()
+            future.cancel()
 
     def _run(self) -> None:
-        while True:
-            batch = self._gather()
-            if any(urgency is Urgency.STOP for urgency, *_ in batch):
-                return
+        while (batch := self._gather())[0][0] is not Urgency.STOP:
             self._read(batch)
 
     def _gather(self) -> "list[_Waiting]":

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 PACKAGES = ("fastapi", "uvicorn", "python_multipart")
 
-ANYWHERE = ("0.0.0.0", "::")  # noqa: S104 (only compared with)
+ELSEWHERE = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}
+"""Addresses of other machines, which are reserved for documents: nothing is sent to them."""
 
 SHORTEST_TOKEN = 12
 
@@ -39,15 +40,51 @@ class Address:
     @property
     def local(self) -> bool:
         """Whether only this machine can reach it."""
-        try:
-            return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return self.host == "localhost" or bool(self._ip_address and self._ip_address.is_loopback)
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether it is reached at every address of this machine."""
+        return bool(self._ip_address and self._ip_address.is_unspecified)
 
     @property
     def url(self) -> str:
-        """The address that people open."""
-        name = "localhost" if self.host in ANYWHERE else f"[{self.host}]" if ":" in self.host else self.host
+        """The address that people open on this machine."""
+        return self._url("localhost" if self.everywhere else self.host)
+
+    @property
+    def url_elsewhere(self) -> str | None:
+        """The address that people open on other machines; None where that is `url`, or where they cannot."""
+        return self._url(_own_ip_address(self._family) or socket.gethostname()) if self.everywhere else None
+
+    def listen(self) -> socket.socket:
+        """A socket that listens at this address."""
+        listening = socket.socket(self._family)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((self.host, self.port))
+        except OSError as error:
+            listening.close()
+            raise ConfigError(
+                f"`host` {self.host} with `port` {self.port} cannot be used ({error.strerror}): "
+                "choose another port, or 0 for any that is free"
+            ) from error
+        listening.listen(128)
+        return listening
+
+    @property
+    def _ip_address(self) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+        try:
+            return ipaddress.ip_address(self.host)
+        except ValueError:
+            return None  # a name
+
+    @property
+    def _family(self) -> socket.AddressFamily:
+        return socket.AF_INET6 if ":" in self.host else socket.AF_INET
+
+    def _url(self, host: str) -> str:
+        name = f"[{host}]" if ":" in host else host
         return f"http://{name}:{self.port}/" + (f"?token={quote(self.token)}" if self.token else "")
 
 
@@ -92,10 +129,10 @@ def run_service(address: Address, data: Path, base: str, ready: Callable[[Addres
         network = load_base(base)
         network.require_features()
     _keep_freed_memory()
-    listening = _listen(address)
+    listening = address.listen()
     address = Address(address.host, listening.getsockname()[1], address.token)
     hosts = {*LOCAL, address.host} | ({socket.gethostname()} if not address.local else set())
-    app = make_app(data, network, hosts=hosts | _own_addresses(address), token=address.token)
+    app = make_app(data, network, hosts=hosts, any_ip_address=address.everywhere, token=address.token)
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, timeout_graceful_shutdown=5, server_header=False
     )
@@ -113,27 +150,14 @@ def _keep_freed_memory() -> None:
     mallopt(M_TRIM_THRESHOLD, 256 * 2**20)
 
 
-def _own_addresses(address: Address) -> set[str]:
-    """Names under which a machine that listens everywhere is reached."""
-    if address.host not in ANYWHERE:
-        return set()
-    try:
-        return {str(found[4][0]) for found in socket.getaddrinfo(socket.gethostname(), None)}
-    except OSError:
-        return set()
+def _own_ip_address(family: socket.AddressFamily) -> str | None:
+    """This machine's IP address for others: the one from which it would send to them, where it has a network.
 
-
-def _listen(address: Address) -> socket.socket:
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    listening = socket.socket(family)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((address.host, address.port))
-    except OSError as error:
-        listening.close()
-        raise ConfigError(
-            f"`host` {address.host} with `port` {address.port} cannot be used ({error.strerror}): "
-            "choose another port, or 0 for any that is free"
-        ) from error
-    listening.listen(128)
-    return listening
+    The name of the machine does not tell: Debian has it mean 127.0.1.1.
+    """
+    with socket.socket(family, socket.SOCK_DGRAM) as asking:
+        try:
+            asking.connect((ELSEWHERE[family], 9))  # chooses a way; a datagram socket sends nothing by this
+        except OSError:
+            return None
+        return str(asking.getsockname()[0])

@@ -2,11 +2,12 @@
 
 A change is on disk before it is acknowledged: the file of a photo is written and synchronised first, then its record is
 committed with `synchronous=FULL`. So a record never lacks its file, and a file without a record (a process was killed
-between the two) is deleted at the next start. A change deletes nothing: rows are marked as removed, and the log holds
-what every row was before, which is all that undo needs.
+between the two, or the file of a deleted project was in use) is deleted at the next start. A change deletes nothing:
+rows are marked as removed, and the log holds what every row was before, which is all that undo needs.
 """
 
 import secrets
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -33,6 +34,7 @@ class Store:
         self._database = Database(folder)
         self._changes = Changes(self._database)
         self.files.sweep({row["file"] for row in self._database.rows("SELECT file FROM photos")})
+        self._sweep_exports()
 
     def close(self) -> None:
         """Release the data folder."""
@@ -46,8 +48,8 @@ class Store:
             """SELECT projects.*,
             (SELECT count(*) FROM classes WHERE project = projects.id AND NOT classes.removed) AS classes,
             (SELECT count(*) FROM photos WHERE project = projects.id AND NOT photos.removed) AS photos,
-            (SELECT group_concat(id) FROM (
-                SELECT min(id) AS id FROM photos WHERE project = projects.id AND NOT photos.removed
+            (SELECT group_concat(id || ':' || file) FROM (
+                SELECT min(id) AS id, file FROM photos WHERE project = projects.id AND NOT photos.removed
                 GROUP BY class ORDER BY class NULLS LAST LIMIT 4
             )) AS cover
             FROM projects ORDER BY changed DESC, id DESC"""
@@ -99,6 +101,10 @@ class Store:
         """The path of the picture of a photo."""
         return self.files.picture(photo["file"])
 
+    def exports(self, project: int) -> Path:
+        """The folder of the classifiers of a project that were exported; they hold readings of its photos."""
+        return self.folder / "exports" / str(int(project))
+
     def thumbnail_of(self, photo: Row) -> bytes:
         """The thumbnail of a photo."""
         return self.files.thumbnail_content(photo["file"])
@@ -129,7 +135,7 @@ class Store:
             self._set_project(project, removed=0)
 
     def delete_project(self, project: int) -> None:
-        """Delete a removed project with its photos: records first, so that no record ever lacks its file."""
+        """Delete a removed project with its photos and exports: records first, so that no record lacks its file."""
         with self._database.lock:
             self._require_removed(project)
             photos = self._database.rows("SELECT file FROM photos WHERE project = ?", project)
@@ -142,6 +148,7 @@ class Store:
                 self._database.execute("DELETE FROM projects WHERE id = ?", project)
         for photo in photos:
             self.files.remove(photo["file"])
+        shutil.rmtree(self.exports(project), ignore_errors=True)  # what is in use is deleted at the next start
 
     def add_class(self, project: int, name: str, group: str | None = None) -> int:
         """Create a class without photos; it is undone together with the other changes of its `group`."""
@@ -263,10 +270,10 @@ class Store:
         return {row["photo"]: row["reading"] for row in self._database.rows(query, project, network)}
 
     def keep_readings(self, network: str, readings: dict[int, bytes]) -> None:
-        """Keep what the network read."""
+        """Keep what the network read, but for photos that were deleted meanwhile."""
+        insert = "INSERT OR REPLACE INTO readings SELECT id, ?, ? FROM photos WHERE id = ?"
         with self._database.writing():
-            rows = [(photo, network, reading) for photo, reading in readings.items()]
-            self._database.execute_many("INSERT OR REPLACE INTO readings VALUES (?, ?, ?)", rows)
+            self._database.execute_many(insert, [(network, reading, photo) for photo, reading in readings.items()])
 
     # Helpers
 
@@ -276,6 +283,11 @@ class Store:
             self.project(project)
             with self._changes.change(project, group) as change:
                 yield change
+
+    def _sweep_exports(self) -> None:
+        known = {self.exports(row["id"]) for row in self._database.rows("SELECT id FROM projects")}
+        for folder in set((self.folder / "exports").glob("[0-9]*")) - known:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _set_project(self, project: int, **values: object) -> None:
         self._changes.next_revision(project)

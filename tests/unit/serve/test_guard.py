@@ -1,3 +1,5 @@
+import ipaddress
+import socket
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,7 @@ from implanting.base import BaseNetwork
 from implanting.errors import ConfigError
 from implanting.serve import address_of
 from implanting.serve.guard import Limits
+from implanting.serve.running import _own_ip_address
 from service import Client, photo, serving
 
 TOKEN = "abcdefghijkl123"
@@ -24,7 +27,13 @@ def test_another_host_name_is_refused_as_dns_rebinding_would_use_one(client: Cli
 
 
 @pytest.mark.parametrize(
-    "headers", [{"origin": "http://evil.example"}, {"origin": "null"}, {"sec-fetch-site": "cross-site"}]
+    "headers",
+    [
+        {"origin": "http://evil.example"},
+        {"origin": "http://[evil"},
+        {"origin": "null"},
+        {"sec-fetch-site": "cross-site"},
+    ],
 )
 def test_another_page_cannot_change_anything(client: Client, headers: dict[str, str]) -> None:
     assert "another web page" in client("POST", "/projects", 403, json={"name": "mine"}, headers=headers)["message"]
@@ -75,6 +84,42 @@ def test_a_token_is_asked_for_and_a_browser_keeps_it_as_a_cookie(tmp_path: Path,
         assert "HttpOnly; SameSite=Strict" in opened.history[0].headers["set-cookie"]
         assert browser.get(f"{client.url}/api/projects", timeout=10).ok
         browser.close()
+
+
+def test_a_service_that_listens_everywhere_answers_to_every_ip_address_and_its_own_name_only(
+    tmp_path: Path, base: BaseNetwork
+) -> None:
+    with serving(tmp_path, base, hosts=("localhost", "My-Machine"), any_ip_address=True, token=TOKEN) as client:
+        known = {"authorization": f"Bearer {TOKEN}"}
+        for host in ("192.168.1.5", "192.168.1.5:8765", "[fe80::1]:8765", "My-Machine", "my-machine:1", "MY-MACHINE"):
+            assert client("GET", "/projects", headers={**known, "host": host}) == []
+        for host in ("evil.example", "192.168.1.5.evil.example", "1", ""):
+            client("GET", "/projects", 403, headers={**known, "host": host})
+        ours = {**known, "host": "192.168.1.5:8765"}
+        client("GET", "/projects", 401, headers={"host": ours["host"]})
+        for origin in ("http://192.168.1.6:8765", "http://192.168.1.5", "http://evil.example"):
+            client("POST", "/projects", 403, json={"name": "a"}, headers={**ours, "origin": origin})
+        client("POST", "/projects", 201, json={"name": "a"}, headers={**ours, "origin": "http://192.168.1.5:8765"})
+
+
+def test_a_service_of_this_machine_answers_to_no_other_ip_address(client: Client) -> None:
+    assert "'192.168.1.5'" in client("GET", "/projects", 403, headers={"host": "192.168.1.5"})["message"]
+
+
+def test_the_address_for_other_machines_is_not_that_of_this_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    everywhere = address_of("0.0.0.0", 80, TOKEN)
+    monkeypatch.setattr("implanting.serve.running._own_ip_address", lambda _: "192.168.1.5")
+    assert everywhere.url_elsewhere == f"http://192.168.1.5:80/?token={TOKEN}"
+    monkeypatch.setattr("implanting.serve.running._own_ip_address", lambda _: "fd00::5")
+    assert address_of("::", 80, TOKEN).url_elsewhere == f"http://[fd00::5]:80/?token={TOKEN}"
+    monkeypatch.setattr("implanting.serve.running._own_ip_address", lambda _: None)  # there is no network
+    assert everywhere.url_elsewhere == f"http://{socket.gethostname()}:80/?token={TOKEN}"
+    assert address_of("192.168.1.5", 80, TOKEN).url_elsewhere is None
+
+
+def test_the_own_ip_address_is_not_that_of_the_loop_back() -> None:
+    number = _own_ip_address(socket.AF_INET)
+    assert number is None or not ipaddress.ip_address(number).is_loopback
 
 
 def test_other_machines_need_a_token() -> None:

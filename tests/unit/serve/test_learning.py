@@ -9,7 +9,7 @@ from implanting.base import BaseNetwork, load_base
 from implanting.classifier import ImageClassifier
 from implanting.images import load
 from implanting.serve.learner import Learner
-from implanting.serve.learning import fit, read, side_of
+from implanting.serve.learning import fit, read, side_of, trained_in_place_of
 from implanting.serve.pictures import accept
 from implanting.serve.problems import Conflict
 from implanting.serve.store import Store
@@ -144,12 +144,24 @@ def test_unlabelled_photos_teach_nothing_and_fit_nothing(tmp_path: Path, base: B
     learner.changed(project, {number: picture.pixels})
     after = learner.fitted(project, wait=100.0)
     assert after.classifier is before.classifier
+    assert after.key == before.key
     assert after.revision == store.project(project)["revision"] > before.revision
     store.move_photos(project, [number], after.classes[0])
     learner.changed(project)
     assert learner.fitted(project, wait=100.0).classifier is not before.classifier
     learner.close()
     store.close()
+
+
+def test_implants_have_another_key_than_the_head_that_they_replace(base: BaseNetwork) -> None:
+    """A browser keeps heat maps by the key of the classifier, and both are of one revision."""
+    photos = [photo(COLOURS[name], seed) for name in ("green", "red") for seed in range(4)]
+    readings = dict(enumerate(read(base, np.stack([load(one, side_of(base)) for one in photos]))))
+    head = fit(base, 1, readings, {number: number // 4 for number in range(8)}, {0: "green", 1: "red"})
+    trained = trained_in_place_of(head, readings)
+    assert not head.final
+    assert trained.revision == head.revision
+    assert len({head.key, trained.key, fit(base, 1, readings, {0: 0, 4: 1}, {0: "green", 1: "red"}).key}) == 3
 
 
 def test_a_photo_whose_file_is_gone_does_not_stop_the_others(tmp_path: Path, base: BaseNetwork) -> None:

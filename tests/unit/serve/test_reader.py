@@ -76,6 +76,36 @@ def test_announced_questions_are_waited_for(base: BaseNetwork, monkeypatch: pyte
     reader.close()
 
 
+def test_closing_waits_for_the_present_batch_only_and_cancels_the_rest(base: BaseNetwork) -> None:
+    """Ctrl-C would else wait until a whole folder was read, and whoever waits for a photo would wait for ever."""
+    images, loaded, started, go = images_for(base, 1), [], threading.Event(), threading.Event()
+    reader = Reader(lambda: base)
+    closing = threading.Thread(target=reader.close)
+
+    def slow() -> np.ndarray:
+        started.set()
+        go.wait(10)
+        for _ in range(500):  # until it is being closed, at the latest for five seconds
+            if reader.submit(load, Urgency.QUESTION).cancelled():
+                break
+            time.sleep(0.01)
+        return images[0]
+
+    def load() -> np.ndarray:
+        loaded.append(1)
+        return images[0]
+
+    first = reader.submit(slow, Urgency.EXAMPLE)
+    started.wait(10)
+    later = [reader.submit(load, Urgency.EXAMPLE) for _ in range(10 * BEHIND)]
+    closing.start()
+    go.set()
+    closing.join(60)
+    assert isinstance(first.result(1), Reading)
+    assert loaded == []
+    assert all(future.cancelled() for future in later)
+
+
 def test_one_photo_that_fails_does_not_take_the_others_along(base: BaseNetwork) -> None:
     images = images_for(base, 2)
 

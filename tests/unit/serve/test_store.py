@@ -121,7 +121,8 @@ def test_a_project_is_shown_by_photos_of_different_classes(store: Store) -> None
         store.add_photos(project, *given)[0][0]
         for given in ((None, pictures(0)), (None, pictures(1)), (elm, pictures(2)), (oak, pictures(3, 4)))
     )
-    assert store.projects()[0]["cover"] == f"{first_oak},{first_elm},{unlabelled}"
+    shown = [store.photo(project, photo) for photo in (first_oak, first_elm, unlabelled)]
+    assert store.projects()[0]["cover"] == ",".join(f"{row['id']}:{row['file']}" for row in shown)
 
 
 def test_what_changed_since_a_revision_is_all_that_a_page_needs(store: Store) -> None:
@@ -196,6 +197,27 @@ def test_a_project_is_removed_restored_and_deleted_for_good(store: Store) -> Non
     store.delete_project(project)
     assert [row["id"] for row in store.projects()] == [other]
     assert len(list(store.files.pictures.glob("*/*"))) == len(list(store.files.thumbnails.glob("*/*"))) == 1
+
+
+def test_a_photo_that_was_deleted_while_it_was_read_leaves_no_reading(store: Store) -> None:
+    project = store.add_project("trees")
+    [(photo, _)] = store.add_photos(project, None, pictures(1))
+    store.remove_project(project)
+    store.delete_project(project)
+    store.keep_readings("network", {photo: b"reading"})
+    assert store._database.rows("SELECT * FROM readings") == []
+
+
+def test_exports_of_deleted_projects_are_swept_at_the_start(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    project = store.add_project("trees")
+    for number in (project, project + 1):
+        store.exports(number).mkdir(parents=True)
+        (store.exports(number) / "classifier.onnx").write_bytes(b"graph")
+    store.close()
+    again = Store(tmp_path)
+    assert list(tmp_path.glob("exports/*/*")) == [again.exports(project) / "classifier.onnx"]
+    again.close()
 
 
 def test_a_lost_thumbnail_is_made_again(store: Store) -> None:

@@ -44,6 +44,8 @@ def main(arguments: Sequence[str]) -> int:
 
     def ready(address: Address) -> None:
         print_text(f"serving at {address.url}")
+        if address.url_elsewhere:
+            print_text(f"for other machines at {address.url_elsewhere}")
         sys.stdout.flush()  # whoever started it may be reading from a pipe
         say(f"projects and photos are kept in {data}; Ctrl-C ends the service")
         if command.open:

@@ -34,7 +34,8 @@ export async function call(method, path, body) {
 export const get = (path) => call("GET", path);
 export const post = (path, body) => call("POST", path, body);
 
-export const thumbnail = (project, photo) => `/api/projects/${project}/photos/${photo}/thumbnail`;
-export const picture = (project, photo) => `/api/projects/${project}/photos/${photo}/picture`;
-export const heatMap = (project, photo, klass, revision) =>
-  `/api/projects/${project}/photos/${photo}/heat-map?class_id=${klass}&revision=${revision}`;
+// Pictures are kept by the browser under their address, so it has a key: numbers are the same in every data folder.
+const address = (project, photo, kind, given) => `/api/projects/${project}/photos/${photo}/${kind}?${new URLSearchParams(given)}`;
+export const thumbnail = (project, { id, key }) => address(project, id, "thumbnail", { key });
+export const picture = (project, { id, key }) => address(project, id, "picture", { key });
+export const heatMap = (project, photo, klass, classifier) => address(project, photo, "heat-map", { class_id: klass, classifier });

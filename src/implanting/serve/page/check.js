@@ -116,7 +116,7 @@ function matrix(project, figures, showCell, open) {
 
 function photoButton(project, photo) {
   return h("button", { "aria-label": `Open ${project.photos.get(photo)?.name ?? "photo"}`, onclick: () => openPhoto(project, photo) },
-    h("img", { src: thumbnail(project.id, photo), alt: "", loading: "lazy" }));
+    h("img", { src: thumbnail(project.id, project.photo(photo)), alt: "", loading: "lazy" }));
 }
 
 function mislabelled(project, figures) {

@@ -69,7 +69,7 @@ export class Grid {
     let tile = this.drawn.get(photo);
     if (!tile) {
       tile = h("div", { class: "tile", role: "option", id: this.prefix + photo, draggable: "true", data: { photo } },
-        h("img", { src: thumbnail(this.project.id, photo), alt: "", decoding: "async" }));
+        h("img", { src: thumbnail(this.project.id, this.project.photo(photo)), alt: "", decoding: "async" }));
       this.drawn.set(photo, tile);
     }
     Object.assign(tile.style, { width: `${this.side}px`, height: `${this.side}px`,

@@ -28,9 +28,9 @@ export function photoPanel(project, { labelled = () => {} } = {}) {
   const look = (id) => {
     for (const bar of bars.children) bar.setAttribute("aria-pressed", String(Number(bar.dataset.klass) === id));
     heat.hidden = true;
-    if (id === null || photo === null || !project.learning.revision) return;
+    if (id === null || photo === null || !project.learning.classifier) return;
     where.textContent = "Computing the heat map …";
-    heat.src = heatMap(project.id, photo, id, 2 * project.learning.revision + !project.learning.busy);  // implants may follow a head
+    heat.src = heatMap(project.id, photo, id, project.learning.classifier);
   };
 
   const showLabels = () => {
@@ -92,7 +92,7 @@ export function photoPanel(project, { labelled = () => {} } = {}) {
       wanted = null;
       again = false;
       fit.style.setProperty("--ratio", width / height);
-      image.src = picture(project.id, id);
+      image.src = picture(project.id, project.photo(id));
       image.alt = image.title = name;
       clear("…", "");
       ask();
@@ -121,6 +121,6 @@ function barOf(project, one, look) {
 
 function exampleOf(project, one) {
   const name = project.classNamed(project.photos.get(one.photo)?.class_id ?? null);
-  return h("figure", {}, h("img", { src: thumbnail(project.id, one.photo), alt: `An example of ${name}`, loading: "lazy" }),
+  return h("figure", {}, h("img", { src: thumbnail(project.id, project.photo(one.photo)), alt: `An example of ${name}`, loading: "lazy" }),
     h("figcaption", {}, name));
 }

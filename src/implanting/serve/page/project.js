@@ -13,7 +13,7 @@ export class Project extends EventTarget {
     this.revision = 0;
     this.classes = [];
     this.photos = new Map();
-    this.learning = { busy: true, read: 0, unread: 0, revision: null };
+    this.learning = { busy: true, read: 0, unread: 0, revision: null, classifier: null };
     this.undo = this.redo = null;
     this.timer = null;
     this.closed = false;
@@ -50,6 +50,8 @@ export class Project extends EventTarget {
   }
 
   close() { this.closed = true; clearTimeout(this.timer); }
+
+  photo(id) { return this.photos.get(id) ?? { id, key: "" }; }  // without a key, the browser keeps no picture
 
   of(klass) { return [...this.photos.values()].filter((photo) => photo.class_id === klass).map((photo) => photo.id); }
 
