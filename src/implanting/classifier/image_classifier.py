@@ -326,11 +326,10 @@ class ImageClassifier:
 
         `kind` is "evidence", the contribution of each location to the score of a head (the default with a head);
         "similarity", its cosine with the class (the default with prototypes); or "softmax", the probability of the
-        class at the location. The network sees the image at `finer` times the usual size.
+        class at the location. The network sees the image at `finer` times the usual size, which may be up to 4096 px.
         """
         self.check_fitted()
         require(top >= 1, "top", top, "1 or more")
-        require(finer >= 1, "finer", finer, "1 or more")
         if label is not None:
             class_numbers(np.array([label]), self.classes_)
         explanation = self.learned_.explain(image, kind, finer)

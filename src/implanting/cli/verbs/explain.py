@@ -39,7 +39,7 @@ class Explain:
     """evidence: the contribution of each location to the score of the class (default with a head). similarity: the
     cosine of each location with the class. softmax: the probability of the class at each location."""
     finer: int = 1
-    """Run the network on the image at this many times its usual size, which gives more locations."""
+    """Run the network on the image at this many times its usual size (up to 4096 px), which gives more locations."""
     overwrite: bool = False
     """Let --out replace a picture that was not drawn by this command."""
     base: str | None = None
