@@ -23,7 +23,7 @@ from implanting.classifier.labels import Answer, Answering, Labels, as_labels, c
 from implanting.classifier.learned import HeldOut, Learned, prints_of
 from implanting.classifier.learning import fitted_again, learn, learn_head, way_of
 from implanting.classifier.methods import MethodChoice, settings_of
-from implanting.config import ClassifierConfig, ImplantConfig, InferenceConfig, require
+from implanting.config import ClassifierConfig, ImplantConfig, InferenceConfig, require, require_side
 from implanting.errors import CheckpointError, ConfigError, DataError, ImageError, ImplantsKept
 from implanting.heatmap import Explanation, MapKind
 from implanting.images import BATCH, Failure, ImageSource, decode_batches, list_sources
@@ -147,7 +147,7 @@ class ImageClassifier:
         require(0 <= self.refuse < 1, "refuse", self.refuse, "from 0 to below 1")
         require(self.head in HEADS, "head", self.head, "auto, logistic or prototypes")
         require(self.implants in ("auto", True, False), "implants", self.implants, "auto, True or False")
-        require(self.image_size is None or self.image_size >= 1, "image_size", self.image_size, "1 or more")
+        require_side(self.image_size)
         require(self.support_pooling in ("gap", "gmp"), "support_pooling", self.support_pooling, "gap or gmp")
         settings_of(self.method, self.head, self.implants)
         self._implant_config()
