@@ -324,6 +324,7 @@ def test_explain_draws_a_picture(trees, photos, tmp_path, capsys):
         (["--out", "a.txt"], "a.txt is not a name for a picture"),
         (["--out", "a.png", "--label", "fir"], "no class 'fir'"),
         (["--out", "a.png", "--top", "0"], "--top is 0"),
+        (["--out", "a.png", "--label", "oak", "--top", "3"], "--top is 3; it must be left out if --label names"),
         (["--out", "a.png", "--finer", "1000"], "--finer is 1000; it must be from 1 to 128"),
         (["--out", "gone/a.png"], "cannot be written"),
     ],

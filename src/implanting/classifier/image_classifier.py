@@ -10,7 +10,7 @@ import inspect
 import warnings
 from collections.abc import Hashable, Iterator
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 import torch
@@ -330,7 +330,9 @@ class ImageClassifier:
         """
         self.check_fitted()
         require(top >= 1, "top", top, "1 or more")
+        require(kind is None or kind in get_args(MapKind), "kind", kind, f"one of {', '.join(get_args(MapKind))}")
         if label is not None:
+            require(top == 1, "top", top, "left out if `label` names the one class to show")
             class_numbers(np.array([label]), self.classes_)
         explanation = self.learned_.explain(image, kind, finer)
         return explanation.top(top) if label is None else explanation.only([label])

@@ -34,7 +34,7 @@ class Explain:
     label: str | None = None
     """The class to look for; default: the most probable ones."""
     top: int = 1
-    """How many of the most probable classes to show, side by side."""
+    """Without --label: how many of the most probable classes to show, side by side."""
     kind: MapKind | None = None
     """evidence: the contribution of each location to the score of the class (default with a head). similarity: the
     cosine of each location with the class. softmax: the probability of the class at each location."""
