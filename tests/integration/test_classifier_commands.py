@@ -184,6 +184,14 @@ def test_predict_none_of_these(photos, base_file, tmp_path, capsys):
     assert "no image is answered 'no tree': 16 held-out images" in capsys.readouterr().err
 
 
+def test_predict_refuses_nothing_without_a_label_for_it(trees, photos, capsys):
+    image = str(photos / "asked" / "oak" / "photo 0.png")
+    assert main(["predict", str(trees), image, "--refuse", "0.5"]) == 2
+    assert "--refuse has no effect" in error_of(capsys)
+    (row,) = predicted(capsys, trees, image, "--refuse", "0.9", "--unknown", "no tree")
+    assert row["class"] == "no tree"
+
+
 def test_changing_a_saved_classifier(trees, photos, tmp_path, capsys):
     before, out = trees.read_bytes(), tmp_path / "more.safetensors"
     change = ["fit", "--from", str(trees), "--out", str(out), "--json"]

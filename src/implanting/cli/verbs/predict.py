@@ -85,7 +85,8 @@ class Predict:
     unknown: str | None = None
     """Label for images that fit no class; default: that of the classifier."""
     refuse: float | None = None
-    """Share of images of known classes that may be answered with --unknown; default: that of the classifier."""
+    """Share of images of known classes that may be answered with --unknown, or with that label of the classifier;
+    default: that of the classifier."""
     base: str | None = None
     """The base network of a slim classifier, if it is not found by name."""
     run: RunConfig = field(default_factory=RunConfig)
@@ -176,6 +177,8 @@ def _loaded(command: Predict) -> ImageClassifier:
     if command.refuse is not None:
         classifier.refuse = command.refuse
     classifier.check_settings(classifier.classes_)
+    if command.refuse is not None and classifier.unknown is None:
+        raise ConfigError(f"`refuse` has no effect, as {command.file} always answers with a class: add `unknown`")
     return classifier
 
 
