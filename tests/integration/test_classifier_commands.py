@@ -192,6 +192,13 @@ def test_predict_refuses_nothing_without_a_label_for_it(trees, photos, capsys):
     assert row["class"] == "no tree"
 
 
+@pytest.mark.parametrize("command", [["predict", "{trees}", ""], ["score", "{trees}", ""], ["fit", "", "--out", "x"]])
+def test_an_empty_argument_is_not_the_current_folder(trees, photos, capsys, monkeypatch, command):
+    monkeypatch.chdir(photos / "asked")
+    assert main([part.replace("{trees}", str(trees)) for part in command]) == 2
+    assert "an argument is empty" in error_of(capsys)
+
+
 def test_changing_a_saved_classifier(trees, photos, tmp_path, capsys):
     before, out = trees.read_bytes(), tmp_path / "more.safetensors"
     change = ["fit", "--from", str(trees), "--out", str(out), "--json"]
