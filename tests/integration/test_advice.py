@@ -118,3 +118,8 @@ def test_explaining_a_folder(photos, base_file, tmp_path, capsys):
     assert [str(path.relative_to(maps)) for path in maps.rglob("*.png")] == ["in/a.png.png"]
     assert main(["explain", str(out), str(tmp_path / "some"), "--out", str(tmp_path / "a.png")]) == 2
     assert "name a folder" in error_of(capsys)
+    before = sorted((tmp_path / "some").rglob("*"))
+    for within in (tmp_path / "some", tmp_path / "some" / "maps"):
+        assert main(["explain", str(out), str(tmp_path / "some"), "--out", str(within)]) == 2
+        assert f"--out {within} is within {tmp_path / 'some'}, which is read" in error_of(capsys)
+    assert sorted((tmp_path / "some").rglob("*")) == before

@@ -121,10 +121,58 @@ def test_a_finished_shard_is_skipped_and_any_other_is_made_again(trees, album, t
     part.write_bytes(b"".join(lines[:-1]))
     assert predict(*run) == 0
     assert "has 5 rows, which are not those of the 6 images named" in capsys.readouterr().err
-    os.utime(part, (0, 0))
-    assert predict(*run) == 0
-    assert "is older than" in capsys.readouterr().err
     assert part.read_bytes() == whole
+
+
+def remade(said: pytest.CaptureFixture[str], *run: object) -> bool:
+    """Whether a command makes its shard again, after which it finds it finished."""
+    said.readouterr()
+    assert predict(*run) == 0
+    again = "with these options: it is made again" in said.readouterr().err
+    assert predict(*run) == 0
+    assert "nothing to do" in said.readouterr().err
+    return again
+
+
+def test_a_shard_that_other_options_made_is_made_again(trees, album, tmp_path, capsys):
+    out, part = tmp_path / "a.csv", tmp_path / "a-1-of-2.csv"
+    run = (trees, album, "--out", out, "--shard", "1/2")
+    assert predict(*run) == 0
+    first = part.read_bytes()
+    assert not remade(capsys, *run)
+    assert remade(capsys, *run, "--top", "2")
+    assert b"class_2" in part.read_bytes()
+    assert remade(capsys, *run, "--unknown", "a stranger", "--refuse", "0.9")
+    assert b",a stranger," in part.read_bytes()
+    assert remade(capsys, *run, "--unknown", "a stranger", "--refuse", "0.8")
+    assert remade(capsys, *run)
+    assert part.read_bytes() == first
+
+
+def test_a_shard_of_another_classifier_or_of_unknown_origin_is_made_again(trees, album, tmp_path, capsys):
+    own, part = Path(shutil.copy(trees, tmp_path / "own.safetensors")), tmp_path / "a-1-of-2.csv"
+    run = (own, album, "--out", tmp_path / "a.csv", "--shard", "1/2")
+    assert predict(*run) == 0
+    os.utime(own)
+    assert not remade(capsys, *run)
+    classifier = ImageClassifier.load(own)
+    classifier.refuse = 0.9
+    classifier.save(own)
+    os.utime(own, (0, 0))  # older than the shard, as a copy may be
+    assert remade(capsys, *run)
+    (tmp_path / ".a-1-of-2.csv.made").unlink()
+    assert remade(capsys, *run)
+    part.write_bytes(part.read_bytes().replace(b"class 1", b"class 0"))
+    assert remade(capsys, *run)
+
+
+def test_a_finished_shard_is_still_sorted(trees, album, tmp_path, capsys):
+    run = (trees, album, "--out", tmp_path / "a.csv", "--shard", "2/2")
+    assert predict(*run) == 0
+    assert predict(*run, "--sort-into", tmp_path / "sorted") == 0
+    assert "nothing to do" not in capsys.readouterr().err
+    readable = [path for path in read_images(tmp_path / "a-2-of-2.csv") if "damaged" not in path]
+    assert len(list((tmp_path / "sorted").rglob("*.png"))) == len(readable) > 0
 
 
 def test_two_runs_of_one_shard(trees, album, tmp_path, capsys):

@@ -184,6 +184,21 @@ def test_predict_none_of_these(photos, base_file, tmp_path, capsys):
     assert "no image is answered 'no tree': 16 held-out images" in capsys.readouterr().err
 
 
+def test_predict_refuses_nothing_without_a_label_for_it(trees, photos, capsys):
+    image = str(photos / "asked" / "oak" / "photo 0.png")
+    assert main(["predict", str(trees), image, "--refuse", "0.5"]) == 2
+    assert "--refuse has no effect" in error_of(capsys)
+    (row,) = predicted(capsys, trees, image, "--refuse", "0.9", "--unknown", "no tree")
+    assert row["class"] == "no tree"
+
+
+@pytest.mark.parametrize("command", [["predict", "{trees}", ""], ["score", "{trees}", ""], ["fit", "", "--out", "x"]])
+def test_an_empty_argument_is_not_the_current_folder(trees, photos, capsys, monkeypatch, command):
+    monkeypatch.chdir(photos / "asked")
+    assert main([part.replace("{trees}", str(trees)) for part in command]) == 2
+    assert "an argument is empty" in error_of(capsys)
+
+
 def test_changing_a_saved_classifier(trees, photos, tmp_path, capsys):
     before, out = trees.read_bytes(), tmp_path / "more.safetensors"
     change = ["fit", "--from", str(trees), "--out", str(out), "--json"]
@@ -215,6 +230,50 @@ def test_settings_of_a_saved_classifier_may_change_where_they_can(trees, tmp_pat
     capsys.readouterr()
     assert main([*change, "--image-size", "64"]) == 2
     assert "--image-size cannot be changed" in error_of(capsys)
+
+
+def test_a_setting_may_be_changed_to_its_default(trees, tmp_path):
+    refusing, out = tmp_path / "refusing.safetensors", tmp_path / "out.safetensors"
+    assert main(["fit", "--from", str(trees), "--out", str(refusing), "--unknown", "no tree", "--refuse", "0.3"]) == 0
+    assert main(["fit", "--from", str(refusing), "--out", str(out), "--remove", "oak"]) == 0
+    assert FewShotClassifier.load(out).refuse == 0.3
+    assert main(["fit", "--from", str(refusing), "--out", str(out), "--refuse=0.05"]) == 0
+    again = FewShotClassifier.load(out)
+    assert (again.unknown, again.refuse) == ("no tree", 0.05)
+
+
+@pytest.mark.parametrize(
+    ("flags", "own", "value"),
+    [
+        (["--head", "logistic", "--implants", "False"], "head", "logistic"),
+        (["--implants", "False"], "implants", False),
+        (["--implants", "auto"], "implants", "auto"),
+        (["--seed", "3"], "random_state", 3),
+    ],
+)
+def test_what_training_decides_is_changed_by_refit_only(trees, tmp_path, capsys, flags, own, value):
+    out = tmp_path / "more.safetensors"
+    change = ["fit", "--from", str(trees), "--out", str(out), *flags]
+    assert main(change) == 2
+    assert "changes nothing without training: add --refit" in error_of(capsys)
+    assert not out.exists()
+    assert main([*change, "--refit"]) == 0
+    assert getattr(FewShotClassifier.load(out), own) == value
+    before, after = load_file(trees), load_file(out)
+    assert value == "auto" or any(not before[name].equal(after[name]) for name in before.keys() & after.keys())
+
+
+def test_settings_that_stay_as_they_are_may_be_named(trees, tmp_path):
+    out = tmp_path / "more.safetensors"
+    same = ["--implants", "True", "--seed", "0", "--head", "auto", "--keep-supports"]
+    assert main(["fit", "--from", str(trees), "--out", str(out), *same]) == 0
+    assert out.read_bytes() == trees.read_bytes()
+
+
+def test_the_examples_cannot_be_dropped_afterwards(trees, tmp_path, capsys):
+    out = tmp_path / "more.safetensors"
+    assert main(["fit", "--from", str(trees), "--out", str(out), "--no-keep-supports"]) == 2
+    assert "--keep-supports cannot be changed" in error_of(capsys)
 
 
 def test_numbers_as_classes_can_be_changed_by_name(base_file, photos, tmp_path, capsys):
@@ -280,6 +339,8 @@ def test_explain_draws_a_picture(trees, photos, tmp_path, capsys):
         (["--out", "a.txt"], "a.txt is not a name for a picture"),
         (["--out", "a.png", "--label", "fir"], "no class 'fir'"),
         (["--out", "a.png", "--top", "0"], "--top is 0"),
+        (["--out", "a.png", "--label", "oak", "--top", "3"], "--top is 3; it must be left out if --label names"),
+        (["--out", "a.png", "--finer", "1000"], "--finer is 1000; it must be from 1 to 128"),
         (["--out", "gone/a.png"], "cannot be written"),
     ],
 )

@@ -335,7 +335,12 @@ def test_info_describes_a_base_and_the_recipes(base: Path, capsys: pytest.Captur
     assert described["format"] == 1
     assert described["config"]["architecture"]["width"] == 2
     assert main(["info", "--recipes"]) == 0
-    assert "paper-miniimagenet" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "paper-miniimagenet" in told
+    assert main(["info", "--recipes", "--json"]) == 0
+    recipes = last_json(capsys)["recipes"]
+    assert recipes["cpu"]["config"]["architecture"]["width"] == 32
+    assert all(recipe["about"].splitlines()[0] in told for recipe in recipes.values())
 
 
 def empty_class(folder: Path) -> None:

@@ -88,3 +88,20 @@ def test_a_row_per_image(trees, photos, tmp_path, capsys):
     assert str(out) in capsys.readouterr().out.replace("\n", "")
     assert score(trees, photos / "asked", "--answers", tmp_path / "gone" / "a.csv") == 2
     assert "--answers" in capsys.readouterr().err
+
+
+def test_the_rows_count_folders_of_strangers_as_the_table_does(trees, photos, tmp_path, capsys):
+    refusing = FewShotClassifier.load(trees)
+    refusing.unknown, refusing.refuse = "no tree", 0.9
+    refusing.save(tmp_path / "refusing.safetensors")
+    labelled = Path(shutil.copytree(photos / "asked", tmp_path / "labelled"))
+    (labelled / "oak").rename(labelled / "pebbles")
+    out = tmp_path / "answers.csv"
+    assert score(tmp_path / "refusing.safetensors", labelled, "--answers", out, "--json") == 0
+    counted = {row["class"]: row["mean"] for row in json.loads(capsys.readouterr().out)["classes"]}
+    with out.open(encoding="utf-8", newline="") as file:
+        strangers = [row for row in csv.DictReader(file) if row["true_class"] == "pebbles"]
+    refused = [row["class"] == "no tree" for row in strangers]
+    assert any(refused)
+    assert [row["right"] == "true" for row in strangers] == refused
+    assert counted["none of these"] == sum(refused) / len(refused)

@@ -98,4 +98,4 @@ def _confused(confusion: Int[np.ndarray, "true given"]) -> tuple[Confused, ...]:
     both, totals = np.triu(confusion + confusion.T, 1), confusion.sum(1)
     pairs = [(int(one), int(other)) for one, other in np.argwhere(both)]
     found = [Confused(pair, int(both[pair]), int(totals[list(pair)].sum())) for pair in pairs]
-    return tuple(sorted(found, key=lambda one: (-one.mistakes, one.mistakes / one.examples)))
+    return tuple(sorted(found, key=lambda one: (-one.mistakes, -one.mistakes / one.examples)))

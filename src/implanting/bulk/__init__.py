@@ -14,6 +14,7 @@ from implanting.bulk.files import (
     spelled,
     write_rows,
 )
+from implanting.bulk.records import content_digest, is_made_by, write_record
 from implanting.bulk.rows import columns, row_of
 from implanting.bulk.shards import Shard
 from implanting.bulk.sorting import SortedImages
@@ -23,12 +24,15 @@ __all__ = [
     "SortedImages",
     "arrow_table",
     "columns",
+    "content_digest",
     "csv_line",
     "holds_answers",
+    "is_made_by",
     "json_line",
     "read_images",
     "row_format",
     "row_of",
     "spelled",
+    "write_record",
     "write_rows",
 ]

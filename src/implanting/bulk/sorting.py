@@ -9,7 +9,7 @@ from itertools import count
 from pathlib import Path
 
 from implanting.errors import ConfigError
-from implanting.runtime import open_file, replacing
+from implanting.runtime import check_outside, open_file, replacing
 
 DOUBTFUL = "doubtful"
 """The folder for answers with a probability below the requested one, with one folder per class inside."""
@@ -34,9 +34,7 @@ class SortedImages:
     @classmethod
     def outside(cls, folder: Path, inputs: Iterable[str], labels: Iterable[object], link: bool) -> "SortedImages":
         """Raise an error for a folder inside the input folders: the next run would read the copies as more images."""
-        for name in inputs:
-            if Path(name).is_dir() and folder.resolve().is_relative_to(Path(name).resolve()):
-                raise ConfigError(f"`sort_into` {folder} is within {name}, which is read: choose a folder outside it")
+        check_outside(folder, inputs, "sort_into")
         if folder.exists() and not folder.is_dir():
             raise ConfigError(f"`sort_into` {folder} is a file: name a folder")
         there = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())

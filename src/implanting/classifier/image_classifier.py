@@ -10,7 +10,7 @@ import inspect
 import warnings
 from collections.abc import Hashable, Iterator
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from implanting.classifier.labels import Answer, Answering, Labels, as_labels, c
 from implanting.classifier.learned import HeldOut, Learned, prints_of
 from implanting.classifier.learning import fitted_again, learn, learn_head, way_of
 from implanting.classifier.methods import MethodChoice, settings_of
-from implanting.config import ClassifierConfig, ImplantConfig, InferenceConfig, require
+from implanting.config import ClassifierConfig, ImplantConfig, InferenceConfig, require, require_side
 from implanting.errors import CheckpointError, ConfigError, DataError, ImageError, ImplantsKept
 from implanting.heatmap import Explanation, MapKind
 from implanting.images import BATCH, Failure, ImageSource, decode_batches, list_sources
@@ -147,7 +147,7 @@ class ImageClassifier:
         require(0 <= self.refuse < 1, "refuse", self.refuse, "from 0 to below 1")
         require(self.head in HEADS, "head", self.head, "auto, logistic or prototypes")
         require(self.implants in ("auto", True, False), "implants", self.implants, "auto, True or False")
-        require(self.image_size is None or self.image_size >= 1, "image_size", self.image_size, "1 or more")
+        require_side(self.image_size)
         require(self.support_pooling in ("gap", "gmp"), "support_pooling", self.support_pooling, "gap or gmp")
         settings_of(self.method, self.head, self.implants)
         self._implant_config()
@@ -326,12 +326,13 @@ class ImageClassifier:
 
         `kind` is "evidence", the contribution of each location to the score of a head (the default with a head);
         "similarity", its cosine with the class (the default with prototypes); or "softmax", the probability of the
-        class at the location. The network sees the image at `finer` times the usual size.
+        class at the location. The network sees the image at `finer` times the usual size, which may be up to 4096 px.
         """
         self.check_fitted()
         require(top >= 1, "top", top, "1 or more")
-        require(finer >= 1, "finer", finer, "1 or more")
+        require(kind is None or kind in get_args(MapKind), "kind", kind, f"one of {', '.join(get_args(MapKind))}")
         if label is not None:
+            require(top == 1, "top", top, "left out if `label` names the one class to show")
             class_numbers(np.array([label]), self.classes_)
         explanation = self.learned_.explain(image, kind, finer)
         return explanation.top(top) if label is None else explanation.only([label])

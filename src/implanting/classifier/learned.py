@@ -17,6 +17,7 @@ from torch import Tensor
 
 from implanting.base import BaseNetwork
 from implanting.classifier.labels import class_numbers
+from implanting.config import LARGEST_SIDE, require
 from implanting.dense_classification import PrototypeClassifier, pool, probabilities, prototypes, scaled_cosine
 from implanting.errors import ConfigError
 from implanting.fewshot import Calibration, open_set_score
@@ -24,9 +25,14 @@ from implanting.head import Head
 from implanting.heatmap import Explanation, MapKind, centre_square, evidence_maps, similarity_maps, softmax_maps
 from implanting.images import ImageSource, decode, load, views_of
 from implanting.implants import Implants, encode, widened
+from implanting.runtime import check_memory
 
 Images = UInt8[Tensor, "image height width 3"]
 Batches = Iterable[UInt8[Tensor, "_ _ _ 3"]]
+
+
+MAPS_AT_ONCE = 5
+"""How many maps of the largest size a network may hold at once: ResNet-12 holds five, EfficientNet-Lite two."""
 
 
 def prints_of(images: Images) -> list[int]:
@@ -214,12 +220,22 @@ class Learned:
         kind = kind or ("similarity" if self.head is None else "evidence")
         if kind == "evidence" and self.head is None:
             raise ConfigError("`kind` evidence needs a head, and this classifier has none: use similarity")
+        self._check_finer(finer)
         own, fine = (torch.from_numpy(load(source, self.size * times).copy())[None] for times in (1, finer))
         given, image = self.answers(own)[0][0], decode(source)
         shape = self.base.map_size(self.size * finer, self.size * finer)
         maps = self._maps(fine, kind, shape)
         box = centre_square(image.height, image.width)
         return Explanation(np.asarray(image), maps.numpy(), tuple(self.classes.tolist()), given.numpy(), kind, box)
+
+    def _check_finer(self, finer: int) -> None:
+        """Refuse, before anything is computed, images that are too large for any memory or for what is free."""
+        side, most = self.size * finer, max(1, LARGEST_SIDE // self.size)
+        needed = f"from 1 to {most}, as images of {self.size} px would be larger than {LARGEST_SIDE} px beyond"
+        require(1 <= finer <= most, "finer", finer, needed)
+        if finer > 1 and self.base.device.type == "cpu":
+            numbers = MAPS_AT_ONCE * self.base.network.numbers_per_pixel * side**2
+            check_memory(int(4 * numbers), f"`finer` {finer}, an image of {side} px,", "choose a smaller one")
 
     def _maps(self, image: Images, kind: MapKind, shape: tuple[int, int]) -> Float[Tensor, "way rows columns"]:
         if self.head is None:

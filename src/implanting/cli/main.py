@@ -151,6 +151,10 @@ def run(given: list[str]) -> int:
         raise ImplantingError(f"'{verb}' is not a command; choose one of: {', '.join(VERBS)}")
     if any("\0" in argument for argument in rest):
         raise ImplantingError("an argument holds a NUL byte, which no path can: check what made it")
+    if "" in rest:  # as a path, it would be the current folder
+        raise ImplantingError(
+            "an argument is empty, as that of a variable that is not set: name what is meant, or . for here"
+        )
     return int(module_of(verb).main(rest))
 
 

@@ -5,6 +5,7 @@ import io
 import re
 from collections.abc import Sequence
 from contextlib import redirect_stderr
+from itertools import takewhile
 from typing import Annotated, Any, TypeVar
 
 import tyro
@@ -125,6 +126,13 @@ def parse(command: type[Command], verb: str, arguments: Sequence[str], default: 
         if verb in EXAMPLES:
             print_text(f"examples:\n{EXAMPLES[verb]}")
         raise
+
+
+def named_settings(arguments: Sequence[str]) -> frozenset[str]:
+    """The settings whose flags are among the arguments, as a value alone does not tell: it may equal the default."""
+    flags = takewhile(lambda argument: argument != "--", arguments)
+    names = (flag[2:].partition("=")[0].replace("-", "_") for flag in flags if flag.startswith("--"))
+    return frozenset(name.removeprefix("no_") for name in names)
 
 
 VALUE_ERROR = r"Value error;? Error parsing (\S+):"

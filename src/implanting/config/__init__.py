@@ -9,6 +9,7 @@ from implanting.config.checking import (
     VIEWS,
     require,
     require_listed,
+    require_side,
 )
 from implanting.config.few_shot import ImplantConfig, InferenceConfig, RivalConfig, TaskConfig
 from implanting.config.names import (
@@ -63,5 +64,6 @@ __all__ = [
     "flat",
     "require",
     "require_listed",
+    "require_side",
     "retired_settings",
 ]

@@ -22,7 +22,8 @@ from implanting.networks import Embedding, folded, reading_maps, readings
 
 
 class ExportedClassifier(nn.Module):
-    """Computes probabilities, open-set scores and, on request, the cosine of each location with each class."""
+    """Computes probabilities, open-set scores and, on request, heat maps: the evidence of each location for each class
+    with a head, and its cosine with each class without one."""
 
     def __init__(self, learned: Learned, heat_map: bool = False) -> None:
         super().__init__()

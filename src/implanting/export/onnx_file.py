@@ -67,7 +67,7 @@ def onnx_bytes(classifier: ImageClassifier, heat_map: bool = False) -> bytes:
         raise ExportError(f"{classifier.base_.name} cannot be exported: PyTorch gave no graph")
     for node in program.model.graph.all_nodes():
         node.metadata_props.clear()  # the source location of each node, with paths of this machine
-    program.model.metadata_props.update(metadata(classifier))
+    program.model.metadata_props.update(metadata(classifier) | (_heat_map_metadata(classifier) if heat_map else {}))
     return program.model_proto.SerializeToString()
 
 
@@ -82,6 +82,11 @@ def metadata(classifier: ImageClassifier) -> dict[str, str]:
         "base": classifier.base_.name,
         "producer": f"implanting {__version__}",
     }
+
+
+def _heat_map_metadata(classifier: ImageClassifier) -> dict[str, str]:
+    """What the numbers of the heat map are: they have no common scale, so a program must know."""
+    return {"heat_map": "cosine" if classifier.learned_.head is None else "evidence"}
 
 
 @contextmanager

@@ -33,6 +33,8 @@ def find_images(inputs: Sequence[str | Path], skip_bad: bool = False) -> list[Pa
 
 
 def _expand(name: str | Path, skip_bad: bool) -> Iterator[Path]:
+    if name == "":  # as a path, it would be the current folder
+        raise DataError("an empty name is no image: name image files, folders or patterns, or . for the current folder")
     if str(name) == STANDARD_INPUT:
         for line in _standard_input():
             yield from _expand_path(Path(line), skip_bad)

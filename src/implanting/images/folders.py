@@ -145,9 +145,10 @@ def inspect_folder(path: str | Path, *, skip_bad: bool = False, progress: Progre
     left_out = {failure.source for failure in bad}
     kept = {name: [file for file in files if file not in left_out] for name, files in classes.items()}
     if empty := [name for name, files in kept.items() if not files]:
+        images = classes[empty[0]]
+        own = next(failure for failure in bad if failure.source in images)
         raise DataError(
-            f"none of the {_count(len(classes[empty[0]]), 'image')} of class '{empty[0]}' decodes, such as: "
-            f"{bad[0].reason}"
+            f"none of the {_count(len(images), 'image')} of class '{empty[0]}' decodes, such as: {own.reason}"
         )
     paths = [file for files in kept.values() for file in files]
     labels = [name for name, files in kept.items() for _ in files]

@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 
 from implanting.fewshot import Share
 
@@ -30,9 +30,14 @@ class Score:
     answers: Int[np.ndarray, " image"]
 
     @property
+    def right(self) -> Bool[np.ndarray, " image"]:
+        """Which answers are right; for an image of no class, that is "none of these"."""
+        return np.equal(self.truth, self.answers)
+
+    @property
     def accuracy(self) -> Share:
         """The accuracy on all images."""
-        return Share(int((self.truth == self.answers).sum()), len(self.truth))
+        return Share(int(self.right.sum()), len(self.truth))
 
     @cached_property
     def confusion(self) -> Int[np.ndarray, "true given"]:
@@ -63,7 +68,7 @@ class Score:
 def telling(score: Score, confidence: np.ndarray, count: int) -> tuple[list[int], list[int]]:
     """Choose images to show: right answers, the surest of each class in turn; and wrong answers, the surest first."""
     order = np.argsort(-confidence, kind="stable")
-    right = score.truth == score.answers
+    right = score.right
     wrong = [int(image) for image in order if not right[image]]
     turns: dict[int, int] = {}
     ranked = []

@@ -43,6 +43,7 @@ from implanting.runtime.work import (
 from implanting.runtime.writing import (
     append_to,
     check_destination,
+    check_outside,
     figure_bytes,
     holds,
     is_our_picture,
@@ -63,6 +64,7 @@ __all__ = [
     "check_cores",
     "check_destination",
     "check_memory",
+    "check_outside",
     "checked",
     "choose_device",
     "common_arrays",

@@ -74,6 +74,13 @@ def check_destination(
         )
 
 
+def check_outside(folder: Path, inputs: Iterable[str], setting: str) -> None:
+    """Raise an error for a folder inside the input folders: the next run would read what was written as more input."""
+    for name in inputs:
+        if Path(name).is_dir() and folder.resolve().is_relative_to(Path(name).resolve()):
+            raise ConfigError(f"`{setting}` {folder} is within {name}, which is read: choose a folder outside it")
+
+
 def figure_bytes(figure: Any, ending: str, dpi: int) -> bytes:
     """Return the file of a matplotlib figure, with the mark that identifies it as ours."""
     file = io.BytesIO()

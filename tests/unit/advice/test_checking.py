@@ -44,6 +44,15 @@ def test_classes_are_confused_both_ways():
     assert [(pair.classes, pair.mistakes, pair.examples) for pair in found.confused] == [((0, 1), 2, 4), ((0, 2), 1, 4)]
 
 
+def test_of_two_pairs_with_as_many_mistakes_the_one_with_fewer_examples_comes_first():
+    labels = [0] * 10 + [1] * 10 + [2, 2]
+    found = check(examples(labels, [1, *[0] * 9, *[1] * 10, 1, 2], [SURE] * 22))
+    assert [(pair.classes, pair.mistakes, pair.examples) for pair in found.confused] == [
+        ((1, 2), 1, 12),
+        ((0, 1), 1, 20),
+    ]
+
+
 def test_an_example_alone_in_its_class_is_not_asked():
     alone = examples([0, 0, 1, 1, 2], [0, 0, 1, 1, 0], [SURE] * 5)
     alone.probabilities[4] = np.nan

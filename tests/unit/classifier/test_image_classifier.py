@@ -5,6 +5,7 @@ import io
 import pickle
 from typing import Any
 
+import jaxtyping
 import numpy as np
 import pytest
 from PIL import Image
@@ -160,6 +161,14 @@ def test_explaining(new):
         classifier.explain(image, "fir")
     with pytest.raises(ConfigError, match="finer"):
         classifier.explain(image, finer=0)
+    with pytest.raises(ConfigError, match="`top` is 3; it must be left out if `label` names the one class"):
+        classifier.explain(image, "élm", top=3)
+
+
+def test_a_kind_of_map_that_there_is_none_of_is_refused(new, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # as for a user, whose types nothing checks
+    with pytest.raises(ConfigError, match="`kind` is Similarity; it must be one of evidence, similarity, softmax"):
+        fitted(new()).explain(IMAGES[0], kind="Similarity")
 
 
 @pytest.mark.parametrize("ask", ["predict", "predict_proba", "open_set_score", "explain", "answers", "remove_class"])

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from implanting.classifier.estimator import FewShotClassifier
-from implanting.errors import DataError, ImplantingError
+from implanting.errors import ConfigError, DataError, ImplantingError
 from toy_classifier import ASKED, IMAGES, NAMES, NUMBERS, SHADES, TRAINED, fitted
 from toys import noise
 
@@ -123,3 +123,11 @@ def test_bad_settings_are_one_clear_line(base, settings, said):
     with pytest.raises(ImplantingError, match=said):
         fitted(classifier)
     assert not hasattr(classifier, "classes_")
+
+
+def test_images_larger_than_a_file_may_say_are_refused_before_fitting(base):
+    """Without fitting, which would take minutes if it were not refused."""
+    classes = np.array(["a", "b"])
+    FewShotClassifier(base, image_size=4096).check_settings(classes)
+    with pytest.raises(ConfigError, match="`image_size` is 4097; it must be from 1 to 4096"):
+        FewShotClassifier(base, image_size=4097).check_settings(classes)

@@ -9,7 +9,7 @@ from typing import ClassVar
 import pytest
 
 from implanting.cli.main import VERBS, main
-from implanting.cli.parsing import EXAMPLES, parse
+from implanting.cli.parsing import EXAMPLES, named_settings, parse
 from implanting.cli.verbs.bench import SUBJECTS
 from implanting.cli.verbs.evaluate import Evaluate
 from implanting.cli.verbs.pretrain import Pretrain
@@ -166,3 +166,18 @@ def test_an_option_that_is_missing_or_wrong_is_named_in_a_sentence(
 ) -> None:
     assert main(arguments) == 2
     assert capsys.readouterr().err.startswith(f"implanting: {said}")
+
+
+def test_settings_that_are_named_are_told_from_values() -> None:
+    arguments = [
+        "a.png",
+        "--image-size",
+        "3",
+        "--refuse=0.05",
+        "--image_size",
+        "--no-keep-supports",
+        "-x",
+        "--",
+        "--top",
+    ]
+    assert named_settings(arguments) == {"image_size", "refuse", "keep_supports"}

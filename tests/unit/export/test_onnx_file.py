@@ -83,6 +83,21 @@ def test_the_metadata_tells_all_that_a_program_needs(implanted, plain):
     assert json.loads(about["unknown"]) is None
 
 
+@pytest.mark.parametrize(("head", "kind"), [("logistic", "evidence"), ("prototypes", "cosine")])
+def test_the_metadata_tells_what_the_heat_map_shows(head, kind):
+    classifier = fitted(NAMES[IMAGES.labels.numpy()], head=head, implants=False)
+    session = onnx_file.open_session(onnx_file.onnx_bytes(classifier, heat_map=True))
+    assert session.get_modelmeta().custom_metadata_map["heat_map"] == kind
+    image = noise(1, 32, 32, 3)
+    (maps,) = session.run(["heat_map"], {"images": image.numpy()})
+    explained = classifier.explain(image[0].numpy(), "松", kind={"cosine": "similarity"}.get(kind, kind))
+    assert_near(maps[0, classifier.classes_.tolist().index("松")], explained.map[0])
+
+
+def test_a_graph_without_heat_map_tells_nothing_of_one(plain):
+    assert "heat_map" not in onnx_file.open_session(plain[1]).get_modelmeta().custom_metadata_map
+
+
 def test_the_graph_is_one_valid_file_that_tells_nothing_of_the_machine(implanted):
     model = onnx.load_from_string(implanted[1])
     onnx.checker.check_model(model, full_check=True)

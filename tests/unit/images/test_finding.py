@@ -56,6 +56,12 @@ def test_inputs(folder, inputs, expected):
     assert find_images(absolute) == [folder / name for name in expected]
 
 
+def test_an_empty_name_is_not_the_current_folder(folder):
+    assert len(find_images(["."])) > 1
+    with pytest.raises(DataError, match="an empty name is no image"):
+        find_images(["a.JPG", ""])
+
+
 @pytest.mark.parametrize("text", ["a.JPG\nb c.png\n\n", "a.JPG\r\nb c.png\r\n", "a.JPG\0b c.png\0"])
 def test_standard_input(folder, monkeypatch, text):
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(text.encode())))

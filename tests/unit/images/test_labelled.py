@@ -71,6 +71,13 @@ def test_a_class_without_a_good_image_is_an_error(trees):
         inspect_folder(trees, skip_bad=True)
 
 
+def test_the_bad_image_that_is_named_is_of_that_class(trees):
+    for name in ("birch/a.png", "oak/c.png", "oak/d.png"):
+        (trees / name).write_bytes(b"no image")
+    with pytest.raises(DataError, match=r"of class 'oak' decodes, such as: .*c\.png"):
+        inspect_folder(trees, skip_bad=True)
+
+
 def test_copies_in_two_classes_are_told(trees):
     shutil.copy(trees / "oak" / "c.png", trees / "birch" / "copy.png")
     (trees / "birch" / "link.png").symlink_to(trees / "oak" / "d.png")

@@ -10,7 +10,7 @@ import tyro
 
 from implanting.advice import Examples, Findings, check, examples_of, thumbnails_of
 from implanting.classifier import ImageClassifier
-from implanting.cli.parsing import parse
+from implanting.cli.parsing import named_settings, parse
 from implanting.cli.verbs.findings import document, doubt, expected_accuracy
 from implanting.config import ClassifierConfig, RunConfig, require
 from implanting.console import print_document, print_table, print_text, say, show_progress
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
     require(command.most >= 1, "most", command.most, "1 or more")
     set_threads(command.run.threads)
     began = time.monotonic()
-    examples = _examples(command)
+    examples = _examples(command, base_named="base" in named_settings(arguments))
     findings = check(examples)
     if command.json:
         facts = {"examples": str(command.examples), "code_version": __version__, "seconds": time.monotonic() - began}
@@ -55,9 +55,9 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _examples(command: Check) -> Examples:
+def _examples(command: Check, base_named: bool) -> Examples:
     if not command.examples.is_dir():
-        given = command.base if command.base != ClassifierConfig.base else None
+        given = command.base if base_named else None
         classifier = ImageClassifier.load(command.examples, base=given, device=command.run.device)
         return examples_of(classifier)
     found = inspect_folder(command.examples, skip_bad=command.skip_bad, progress=show_progress)

@@ -16,7 +16,7 @@ from implanting.console import print_text, say
 from implanting.errors import ConfigError, DataError, ImageError
 from implanting.heatmap import MapKind, picture_format
 from implanting.images import find_images
-from implanting.runtime import check_destination, is_our_picture, set_threads
+from implanting.runtime import check_destination, check_outside, is_our_picture, set_threads
 
 
 @dataclass(frozen=True)
@@ -30,16 +30,17 @@ class Explain:
     ]
     """The image to explain; or several images, a folder, a pattern, or - for standard input."""
     out: Path
-    """Write the picture to this file (.png, .jpg, .pdf, .svg, .webp); for several images, name a folder."""
+    """Write the picture to this file (.png, .jpg, .pdf, .svg, .webp); for several images, name a folder, outside those
+    that are read."""
     label: str | None = None
     """The class to look for; default: the most probable ones."""
     top: int = 1
-    """How many of the most probable classes to show, side by side."""
+    """Without --label: how many of the most probable classes to show, side by side."""
     kind: MapKind | None = None
     """evidence: the contribution of each location to the score of the class (default with a head). similarity: the
     cosine of each location with the class. softmax: the probability of the class at each location."""
     finer: int = 1
-    """Run the network on the image at this many times its usual size, which gives more locations."""
+    """Run the network on the image at this many times its usual size (up to 4096 px), which gives more locations."""
     overwrite: bool = False
     """Let --out replace a picture that was not drawn by this command."""
     base: str | None = None
@@ -56,6 +57,8 @@ def main(arguments: Sequence[str]) -> int:
     single = len(found) == 1 and not Path(found[0][0]).is_dir()
     if single:
         picture_format(command.out)
+    else:
+        check_outside(command.out, command.images, "out")
     places = [(found[0][1], command.out)] if single else _places(found, command.out)
     for image, out in places:
         if single or os.path.lexists(out):

@@ -45,7 +45,8 @@ class Export:
     title: str | None = None
     """Title of that page; default: the name of the classifier."""
     heat_map: bool = False
-    """Add an output with the cosine of each location with each class, [n, classes, rows, columns]."""
+    """Add an output with a map for each class, [n, classes, rows, columns]: with a head (the default for photos) the
+    evidence of each location, what it adds to the score of the class; without one its cosine with the class."""
     check: Annotated[tuple[str, ...], tyro.conf.arg(metavar="IMAGES")] = ()
     """Images, folders or patterns on which onnxruntime must agree; default: eight pieces of two photos."""
     base: str | None = None

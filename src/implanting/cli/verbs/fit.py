@@ -1,10 +1,9 @@
 """`implanting fit`: make a classifier from photos, one sub-folder per class; or change a saved classifier."""
 
-import dataclasses
 import shlex
 import time
 import warnings
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +12,7 @@ import tyro
 
 from implanting.advice import Examples, Findings, check, examples_of
 from implanting.classifier import KIND, ImageClassifier, from_text
-from implanting.cli.parsing import parse
+from implanting.cli.parsing import named_settings, parse
 from implanting.cli.verbs.findings import document, doubt, expected_accuracy, remarks_on_copies
 from implanting.config import ClassifierConfig, RunConfig
 from implanting.console import print_document, print_table, print_text, say, show_progress
@@ -24,6 +23,12 @@ from implanting.version import __version__
 
 SHOWN = 30
 """The largest number of classes that are listed; the rest are counted."""
+
+FROM_PHOTOS = ("keep_supports", "image_size", "method")
+"""Settings that a saved classifier cannot change."""
+
+BY_TRAINING = {"head": "head", "implants": "implants", "seed": "random_state"}
+"""Settings that have an effect only while a classifier is trained, and their names in it."""
 
 DOUBTS = 5
 """The largest number of photos that are listed as mislabelled; `implanting check` lists all."""
@@ -41,7 +46,7 @@ class Fit:
     photos: Annotated[Path | None, tyro.conf.Positional, tyro.conf.arg(metavar="[FOLDER]")] = None
     """A folder with one sub-folder per class."""
     start: Annotated[Path | None, tyro.conf.arg(name="from", metavar="FILE")] = None
-    """A saved classifier to change."""
+    """A saved classifier to change; settings that are not given stay as they are in it."""
     add: Annotated[tuple[str, ...], tyro.conf.arg(metavar="CLASS=IMAGES")] = ()
     """Classes to add, each with a folder, a pattern or an image."""
     add_images: Annotated[tuple[str, ...], tyro.conf.arg(metavar="CLASS=IMAGES")] = ()
@@ -49,7 +54,8 @@ class Fit:
     remove: Annotated[tuple[str, ...], tyro.conf.arg(metavar="CLASS...")] = ()
     """Classes to remove."""
     refit: bool = False
-    """Train again after the change; needs a classifier that was made with --keep-supports."""
+    """Train again after the change, as --head, --implants and --seed say if given; the classifier must have kept its
+    examples (--keep-supports)."""
     slim: bool = False
     """Refer to the base network instead of including it in the file."""
     skip_bad: bool = False
@@ -77,18 +83,21 @@ def main(arguments: Sequence[str]) -> int:
     )
     set_threads(command.run.threads)
     began = time.monotonic()
-    classifier, examples = learned(command)
+    classifier, examples = learned(command, named_settings(arguments))
     classifier.save(command.out, slim=command.slim)
     show(command, classifier, examples, time.monotonic() - began)
     return 0
 
 
-def learned(command: Fit) -> tuple[ImageClassifier, Examples | None]:
-    """Return the classifier to save, and its examples if there are predictions for held-out ones."""
+def learned(command: Fit, named: Set[str]) -> tuple[ImageClassifier, Examples | None]:
+    """Return the classifier to save, and its examples if there are predictions for held-out ones.
+
+    `named` are the settings given on the command line: only these change a saved classifier.
+    """
     if command.photos is not None and command.start is None:
         return _fresh(command, command.photos)
     if command.start is not None and command.photos is None:
-        changed = _changed(command, command.start)
+        changed = _changed(command, command.start, named)
         return changed, None if changed.held_out_ is None else examples_of(changed)
     raise ConfigError("name either a folder of photos or a classifier to change (--from FILE), not both")
 
@@ -106,12 +115,11 @@ def _fresh(command: Fit, photos: Path) -> tuple[ImageClassifier, Examples | None
     return classifier, examples_of(classifier, [str(path) for path in found.paths])
 
 
-def _changed(command: Fit, start: Path) -> ImageClassifier:
+def _changed(command: Fit, start: Path, named: Set[str]) -> ImageClassifier:
     """Load a saved classifier, and add and remove classes."""
-    default = ClassifierConfig()
-    base = command.classifier.base if command.classifier.base != default.base else None
+    base = command.classifier.base if "base" in named else None
     classifier = ImageClassifier.load(start, base=base, device=command.run.device)
-    _change_settings(classifier, command.classifier)
+    _change_settings(classifier, command, named)
     with warnings.catch_warnings(action="ignore", category=ImplantsKept):  # reported below, in terms of this command
         for text in command.add:
             label, paths = _class_and_images(classifier, "--add", text, command.skip_bad)
@@ -134,16 +142,18 @@ def _changed(command: Fit, start: Path) -> ImageClassifier:
     return classifier
 
 
-def _change_settings(classifier: ImageClassifier, given: ClassifierConfig) -> None:
-    """Apply settings that differ from the defaults, if they can be changed after fitting."""
-    default = ClassifierConfig()
-    for item in dataclasses.fields(given):
-        name, value = item.name, getattr(given, item.name)
-        if name == "base" or value in (getattr(default, name), getattr(classifier, name)):
+def _change_settings(classifier: ImageClassifier, command: Fit, named: Set[str]) -> None:
+    """Apply the named settings, if they can be changed after fitting and would have an effect."""
+    given = {**vars(command.classifier), "seed": command.seed}
+    for name in given:
+        own = BY_TRAINING.get(name, name)
+        if name == "base" or name not in named or given[name] == getattr(classifier, own):
             continue
-        if name in ("keep_supports", "image_size", "method"):
-            raise ConfigError(f"--{name.replace('_', '-')} cannot be changed afterwards: fit again from the photos")
-        setattr(classifier, name, value)
+        if name in FROM_PHOTOS:
+            raise ConfigError(f"`{name}` cannot be changed afterwards: fit again from the photos")
+        if name in BY_TRAINING and not command.refit:
+            raise ConfigError(f"`{name}` changes nothing without training: add `refit`, or fit again from the photos")
+        setattr(classifier, own, given[name])
     classifier.check_settings(classifier.classes_)
 
 

@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
     """Describe the file or the recipes."""
     command = parse(Info, "info", arguments)
     if command.recipes:
-        print_text("\n\n".join(f"{name}\n{indent(recipe.about, '  ')}" for name, recipe in RECIPES.items()))
+        _show_recipes(command)
         return 0
     if command.methods:
         _show_methods(command)
@@ -53,6 +53,13 @@ def main(arguments: Sequence[str]) -> int:
     else:
         _show_base(command, load_base(command.file))
     return 0
+
+
+def _show_recipes(command: Info) -> None:
+    if command.json:
+        print_document({"recipes": {name: asdict(recipe) for name, recipe in RECIPES.items()}})
+        return
+    print_text("\n\n".join(f"{name}\n{indent(recipe.about, '  ')}" for name, recipe in RECIPES.items()))
 
 
 def _show_methods(command: Info) -> None:

@@ -1,7 +1,7 @@
 """`implanting predict`: classify images, and print or write the answers as they come."""
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,13 +12,16 @@ from implanting.bulk import (
     Shard,
     SortedImages,
     columns,
+    content_digest,
     csv_line,
     holds_answers,
+    is_made_by,
     json_line,
     read_images,
     row_format,
     row_of,
     spelled,
+    write_record,
     write_rows,
 )
 from implanting.classifier import Answer, ImageClassifier
@@ -69,7 +72,8 @@ class Predict:
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Write the answers to this file (.jsonl, .csv or .parquet) instead of stdout."""
     shard: Annotated[str | None, tyro.conf.arg(metavar="I/N")] = None
-    """Classify only the I-th of N parts of the images, into OUT-I-of-N; a part that is finished is skipped."""
+    """Classify only the I-th of N parts of the images, into OUT-I-of-N; a part that the same command has finished is
+    skipped, except with --sort-into."""
     overwrite: bool = False
     """Let --out replace a file that holds no answers."""
     sort_into: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
@@ -81,7 +85,8 @@ class Predict:
     unknown: str | None = None
     """Label for images that fit no class; default: that of the classifier."""
     refuse: float | None = None
-    """Share of images of known classes that may be answered with --unknown; default: that of the classifier."""
+    """Share of images of known classes that may be answered with --unknown, or with that label of the classifier;
+    default: that of the classifier."""
     base: str | None = None
     """The base network of a slim classifier, if it is not found by name."""
     run: RunConfig = field(default_factory=RunConfig)
@@ -120,7 +125,8 @@ def main(arguments: Sequence[str]) -> int:
     if others := other_files(folders_in(command.images)):
         say(remark_on_others(others))
     paths = shard.of(paths) if shard else paths
-    if shard and out and _finished(out, paths, command.file):
+    made_by = _made_by(command) if shard else {}
+    if shard and out and command.sort_into is None and _finished(out, paths, made_by):
         return 0
     began, tally = time.monotonic(), Tally()
     classifier = _loaded(command)
@@ -133,6 +139,8 @@ def main(arguments: Sequence[str]) -> int:
             sorted_images = SortedImages.outside(command.sort_into, command.images, _labels(classifier), command.link)
             answers = _sorted_into(sorted_images, answers, command.min_probability, tally)
         results = _put_out(command, classifier, out, answers, paths)
+    if shard and out:
+        write_record(out, made_by)
     _conclude(command, out, tally, time.monotonic() - began, results)
     return 0
 
@@ -169,6 +177,8 @@ def _loaded(command: Predict) -> ImageClassifier:
     if command.refuse is not None:
         classifier.refuse = command.refuse
     classifier.check_settings(classifier.classes_)
+    if command.refuse is not None and classifier.unknown is None:
+        raise ConfigError(f"`refuse` has no effect, as {command.file} always answers with a class: add `unknown`")
     return classifier
 
 
@@ -177,18 +187,28 @@ def _labels(classifier: ImageClassifier) -> list[Any]:
     return [*classifier.classes_.tolist(), *unknown]
 
 
-def _finished(out: Path, paths: Sequence[Path], classifier: Path) -> bool:
-    """Whether a shard exists, is complete, is of these images, and is newer than the classifier."""
+def _made_by(command: Predict) -> dict[str, Any]:
+    """All that decides the rows, except the images; the classifier's file holds its classes and its own settings."""
+    return {
+        "classifier": content_digest(command.file),
+        "top": command.top,
+        "unknown": command.unknown,
+        "refuse": command.refuse,
+    }
+
+
+def _finished(out: Path, paths: Sequence[Path], made_by: Mapping[str, Any]) -> bool:
+    """Whether a shard exists, is complete, is of these images, and was made in the same way."""
     if not out.exists():
         return False
     found, needed = read_images(out), [spelled(str(path), out.suffix) for path in paths]
-    if found == needed and (not classifier.exists() or out.stat().st_mtime >= classifier.stat().st_mtime):
+    if found == needed and is_made_by(out, made_by):
         say(f"{out}: finished before, {len(needed)} images; nothing to do")
         return True
     if found is None:
         say(f"{out} is cut off or damaged: it is made again")
     elif found == needed:
-        say(f"{out} is older than {classifier}: it is made again")
+        say(f"{out} is not known to be made by this classifier with these options: it is made again")
     else:
         say(f"{out} has {len(found)} rows, which are not those of the {len(needed)} images named: it is made again")
     return False

@@ -85,7 +85,7 @@ def main(arguments: Sequence[str]) -> int:
     for remark in remarks:
         say(f"{command.labelled}: {remark}")
     if command.answers is not None:  # last, so that a full disk loses no results
-        write_atomically(command.answers, _as_csv(labels, answers))
+        write_atomically(command.answers, _as_csv(score, labels, answers))
     if command.report is not None:
         write_report(_report_of(command, classifier, score, labels, answers, remarks), command.report)
     return 0
@@ -119,13 +119,14 @@ def _fitted_to(answers: Sequence[Answer]) -> list[str]:
     ]
 
 
-def _as_csv(labels: Sequence[Any], answers: Sequence[Answer]) -> bytes:
+def _as_csv(score: Score, labels: Sequence[Any], answers: Sequence[Answer]) -> bytes:
+    """One row per image; an answer is right where the score counts it as right, also for images of no class."""
     names = ["image", "true_class", "class", "right", "likeliest", "likeliest_probability", "fitted_to"]
     lines = [csv_line(names)]
-    for label, answer in zip(labels, answers, strict=True):
+    for label, answer, right in zip(labels, answers, score.right.tolist(), strict=True):
         likeliest, probability = answer.ranking[0]
-        right, seen = (str(truth).lower() for truth in (label == answer.label, answer.seen))
-        lines.append(csv_line([str(answer.source), label, answer.label, right, likeliest, probability, seen]))
+        judged, seen = (str(truth).lower() for truth in (right, answer.seen))
+        lines.append(csv_line([str(answer.source), label, answer.label, judged, likeliest, probability, seen]))
     return b"".join(lines)
 
 
