@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from implanting.config import InferenceConfig, Pooling
+from implanting.config import InferenceConfig, Pooling, SupportPooling
 from implanting.errors import ConfigError
 
 
@@ -28,8 +28,16 @@ def locations(maps: Float[Tensor, "image dim height width"]) -> Float[Tensor, "i
     return maps.flatten(2).transpose(1, 2)
 
 
-def pool(phi: Float[Tensor, "*batch location dim"], pooling: Pooling) -> Float[Tensor, "*batch pooled pooled_dim"]:
-    """The mean (gap) or maximum (gmp) over locations, all locations as one vector (flatten), or phi itself (dense)."""
+def pool(
+    phi: Float[Tensor, "*batch location dim"], pooling: Pooling | SupportPooling
+) -> Float[Tensor, "*batch pooled pooled_dim"]:
+    """The mean (gap) or maximum (gmp) over locations, all locations as one vector (flatten), or phi itself (dense).
+
+    gem is the generalised mean of Radenovic, Tolias & Chum 2018, between both: (mean of max(phi, 0)^2)^(1/2). At test
+    it tells novel classes apart better than the mean by which a network was trained (`docs/decisions/0022-pooling.md`).
+    """
+    if pooling == "gem":
+        return phi.clamp_min(0).square().mean(-2, keepdim=True).sqrt()
     if pooling == "gap":
         return phi.mean(-2, keepdim=True)
     if pooling == "gmp":
@@ -115,8 +123,8 @@ def classification_loss(
 class PrototypeClassifier:
     """How supports are pooled into prototypes, and how queries are scored."""
 
-    support_pooling: Literal["gap", "gmp", "flatten"]
-    query_pooling: Literal["gap", "gmp", "dense", "flatten"]
+    support_pooling: SupportPooling | Literal["flatten"]
+    query_pooling: Pooling | SupportPooling
     tau: float
 
     def vectors(self, phi: Float[Tensor, "*batch location dim"]) -> Float[Tensor, "*batch pooled_dim"]:
@@ -136,5 +144,5 @@ def prototype_classifier(pooling: Pooling, tau: float, test: InferenceConfig) ->
     if pooling == "flatten":
         return PrototypeClassifier("flatten", "flatten", tau)
     return PrototypeClassifier(
-        test.support_pooling, test.query_pooling or ("dense" if pooling == "dense" else "gap"), tau
+        test.support_pooling or "gap", test.query_pooling or ("dense" if pooling == "dense" else "gap"), tau
     )

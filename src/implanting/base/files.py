@@ -3,6 +3,7 @@
 A named network comes with this package (those trained by stage 1) or in a package of its own (`imagenet.py`).
 """
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -74,8 +75,12 @@ def load_base(path: str | Path, device: str = "cpu") -> BaseNetwork:
     """
     if str(path) in IMAGENET_BASES:
         return imagenet_base(str(path)).to(device)
-    file = _bundled_file(str(path)) if str(path) in TRAINED_HERE else Path(path)
-    return base_from_document(*read_checkpoint(file, KIND, REMEDY), file).to(device)
+    bundled = str(path) in TRAINED_HERE
+    file = _bundled_file(str(path)) if bundled else Path(path)
+    base = base_from_document(*read_checkpoint(file, KIND, REMEDY), file).to(device)
+    if bundled:
+        base.usage = dataclasses.replace(base.usage, pooling="gem")
+    return base
 
 
 def _bundled_file(name: str) -> Path:

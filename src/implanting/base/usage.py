@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from implanting.base.description import BaseDescription
+from implanting.config import SupportPooling
 
 FEW_SHOTS = 3
 """With fewer supports per class than this, averaging several views of each may help."""
@@ -168,6 +169,9 @@ class UsageDefaults:
     """Calibrations of prototypes by the number of supports per class."""
     head: HeadDefaults = field(default_factory=HeadDefaults)
     """How a head is trained."""
+    pooling: SupportPooling | None = None
+    """Pooling of supports and queries in tests by prototypes, implants and other methods, if none is named; None: that
+    of the paper."""
     implants_beat_head: bool = False
     """Whether implants with prototypes are better than a head, if both are possible."""
 

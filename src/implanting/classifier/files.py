@@ -122,8 +122,8 @@ class StoredBase:
 class StoredClassify:
     """How supports and queries are pooled, and tau."""
 
-    support_pooling: Literal["gap", "gmp", "flatten"]
-    query_pooling: Literal["gap", "gmp", "dense", "flatten"]
+    support_pooling: Literal["gap", "gmp", "gem", "flatten"]
+    query_pooling: Literal["gap", "gmp", "gem", "dense", "flatten"]
     tau: Factor
 
 

@@ -23,7 +23,15 @@ from implanting.classifier.labels import Answer, Answering, Labels, as_labels, c
 from implanting.classifier.learned import HeldOut, Learned, prints_of
 from implanting.classifier.learning import fitted_again, learn, learn_head, way_of
 from implanting.classifier.methods import MethodChoice, settings_of
-from implanting.config import ClassifierConfig, ImplantConfig, InferenceConfig, require, require_side
+from implanting.config import (
+    ClassifierConfig,
+    ImplantConfig,
+    InferenceConfig,
+    QueryPooling,
+    SupportPooling,
+    require,
+    require_side,
+)
 from implanting.errors import CheckpointError, ConfigError, DataError, ImageError, ImplantsKept
 from implanting.heatmap import Explanation, MapKind
 from implanting.images import BATCH, Failure, ImageSource, decode_batches, list_sources
@@ -65,8 +73,8 @@ class ImageClassifier:
         refuse: float = CONFIG.refuse,
         keep_supports: bool = CONFIG.keep_supports,
         image_size: int | None = CONFIG.image_size,
-        support_pooling: Literal["gap", "gmp"] = POOLING.support_pooling,
-        query_pooling: Literal["gap", "gmp", "dense"] | None = POOLING.query_pooling,
+        support_pooling: SupportPooling = "gap",
+        query_pooling: QueryPooling | None = POOLING.query_pooling,
         random_state: Any = 0,
         device: str = "auto",
         implant_channels: int = IMPLANTS.implant_channels,
@@ -148,11 +156,12 @@ class ImageClassifier:
         require(self.head in HEADS, "head", self.head, "auto, logistic or prototypes")
         require(self.implants in ("auto", True, False), "implants", self.implants, "auto, True or False")
         require_side(self.image_size)
-        require(self.support_pooling in ("gap", "gmp"), "support_pooling", self.support_pooling, "gap or gmp")
+        poolings = get_args(SupportPooling)
+        require(self.support_pooling in poolings, "support_pooling", self.support_pooling, "gap, gmp or gem")
         settings_of(self.method, self.head, self.implants)
         self._implant_config()
-        query_poolings = (None, "gap", "gmp", "dense")
-        require(self.query_pooling in query_poolings, "query_pooling", self.query_pooling, "gap, gmp or dense")
+        query_poolings = (None, *get_args(QueryPooling))
+        require(self.query_pooling in query_poolings, "query_pooling", self.query_pooling, "gap, gmp, gem or dense")
         if len(classes) < 2:
             found = f"one class ({classes.tolist()[0]!r})" if len(classes) else "no image"
             raise DataError(f"there is {found}; a classifier needs images of two classes or more")

@@ -20,6 +20,8 @@ from implanting.config.names import (
     NetworkName,
     Pooling,
     Precision,
+    QueryPooling,
+    SupportPooling,
     TrainingMethod,
 )
 from implanting.config.stage_one import (
@@ -54,9 +56,11 @@ __all__ = [
     "Pooling",
     "Precision",
     "PretrainConfig",
+    "QueryPooling",
     "RecipeChanges",
     "RivalConfig",
     "RunConfig",
+    "SupportPooling",
     "TaskConfig",
     "ThreadsConfig",
     "TrainingMethod",

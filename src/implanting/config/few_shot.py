@@ -1,10 +1,11 @@
 """Settings of few-shot tasks and of the methods that answer them: prototypes, implants (stage 2) and their rivals."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from implanting.config.checking import MOST_STEPS, require, require_listed, require_seed, require_views
+from implanting.config.names import QueryPooling, SupportPooling
 
 
 @dataclass(frozen=True)
@@ -33,10 +34,11 @@ class TaskConfig:
 class InferenceConfig:
     """How supports and queries are pooled at test time."""
 
-    support_pooling: Literal["gap", "gmp"] = "gap"
-    """Pooling of a support's map into a vector."""
-    query_pooling: Literal["gap", "gmp", "dense"] | None = None
-    """Pooling of a query; default: dense for a densely trained base, otherwise gap."""
+    support_pooling: SupportPooling | None = None
+    """Pooling of a support's map into a vector: mean, maximum, or generalised mean; default: gem for the bundled bases
+    fc100 and miniimagenet, otherwise gap."""
+    query_pooling: QueryPooling | None = None
+    """Pooling of a query; default: dense for a densely trained base, gem as above, otherwise gap."""
     support_views: int = 1
     """Fixed views of each support that prototypes average: 1 is the image, 2 adds its mirror image, 6 four shifts."""
     query_views: int = 1
@@ -46,6 +48,12 @@ class InferenceConfig:
         require_listed(self)
         require_views(self.support_views, "support_views")
         require_views(self.query_views, "query_views")
+
+    def with_default(self, pooling: SupportPooling | None) -> "InferenceConfig":
+        """The same with this pooling of supports and queries, unless either is set."""
+        if pooling is None or self.support_pooling is not None or self.query_pooling is not None:
+            return self
+        return replace(self, support_pooling=pooling, query_pooling=pooling)
 
     @property
     def views(self) -> int:

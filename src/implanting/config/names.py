@@ -3,6 +3,13 @@
 from typing import Literal
 
 Pooling = Literal["dense", "gap", "gmp", "flatten"]
+"""How maps are classified in training."""
+
+SupportPooling = Literal["gap", "gmp", "gem"]
+"""How the map of a support becomes a vector."""
+
+QueryPooling = Literal["gap", "gmp", "gem", "dense"]
+"""How a query is classified: as such a vector, or at each location."""
 
 NetworkName = Literal["resnet12", "c128f", "c64f"]
 

@@ -4,7 +4,15 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from implanting.baselines import METHODS
-from implanting.config import ImplantConfig, InferenceConfig, MethodName, RivalConfig, TaskConfig, require_listed
+from implanting.config import (
+    ImplantConfig,
+    InferenceConfig,
+    MethodName,
+    RivalConfig,
+    SupportPooling,
+    TaskConfig,
+    require_listed,
+)
 from implanting.errors import ConfigError
 
 Classes = Literal["novel", "base", "both"]
@@ -34,6 +42,10 @@ class Approach:
             raise ConfigError(f"`classes` {self.classes} is defined without implants: leave out `implants`")
         if self.classes != "novel" and self.views > 1:
             raise ConfigError(f"`classes` {self.classes} is defined without views: leave out {self._views_asked}")
+
+    def with_default(self, pooling: SupportPooling | None) -> "Approach":
+        """The same with this pooling, unless another is named; class weights are for the pooling of training."""
+        return replace(self, pooling=self.pooling.with_default(pooling)) if self.classes == "novel" else self
 
     @property
     def _views_asked(self) -> str:

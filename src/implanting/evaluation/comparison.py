@@ -120,8 +120,10 @@ def _same_method(trial: Trial) -> Hashable:
 
 
 def method_of(trial: Trial, features: Features) -> Method:
-    """The method that answers the tasks of a trial."""
-    approach, base, images = trial.approach, features.base, features.images
+    """The method that answers the tasks of a trial, pooled as is best for its base unless the trial says how."""
+    base, images = features.base, features.images
+    trial = replace(trial, approach=trial.approach.with_default(base.usage.pooling))
+    approach = trial.approach
     if approach.method is not None:
         return rival_method(trial, features)
     if approach.classes == "base":

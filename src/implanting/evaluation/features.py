@@ -15,6 +15,7 @@ from torch import Tensor
 from implanting.base import BaseNetwork
 from implanting.baselines import pooled
 from implanting.datasets import ImageSet, add_views
+from implanting.dense_classification import pool
 from implanting.evaluation.approaches import Approach
 from implanting.evaluation.task_images import TaskImages
 from implanting.implants import DESCRIPTION, Activations, compute_activations, embed_together
@@ -81,6 +82,11 @@ class Features:
     def vectors(self) -> Float[Tensor, "image dim"]:
         """One vector per image of novel classes: phi pooled as in training, or by its mean if training was dense."""
         return pooled(self.phi[: len(self.images.novel)], self.base.pooling)
+
+    @cached_property
+    def generalised_vectors(self) -> Float[Tensor, "image dim"]:
+        """The same by the generalised mean, for methods that need nothing else of the base."""
+        return pool(self.phi[: len(self.images.novel)], "gem").squeeze(1)
 
     @cached_property
     def trained(self) -> ImageSet:

@@ -1,9 +1,15 @@
 """Evaluation for users of the library: one approach on one shape of tasks."""
 
-from typing import Literal
-
 from implanting.base import BaseNetwork
-from implanting.config import ImplantConfig, InferenceConfig, MethodName, RivalConfig, TaskConfig
+from implanting.config import (
+    ImplantConfig,
+    InferenceConfig,
+    MethodName,
+    QueryPooling,
+    RivalConfig,
+    SupportPooling,
+    TaskConfig,
+)
 from implanting.datasets import ImageSet
 from implanting.evaluation.approaches import Approach, Classes, Trial, approach_of
 from implanting.evaluation.comparison import compare
@@ -29,8 +35,8 @@ def evaluate(
     method: MethodName | None = None,
     rivals: RivalConfig | None = None,
     trained_images: ImageSet | None = None,
-    support_pooling: Literal["gap", "gmp"] = POOLING.support_pooling,
-    query_pooling: Literal["gap", "gmp", "dense"] | None = POOLING.query_pooling,
+    support_pooling: SupportPooling | None = POOLING.support_pooling,
+    query_pooling: QueryPooling | None = POOLING.query_pooling,
     support_views: int = POOLING.support_views,
     query_views: int = POOLING.query_views,
     progress: Progress = silent,

@@ -22,6 +22,9 @@ from implanting.evaluation.task_images import TaskImages
 from implanting.fewshot import Method, base_class_method
 from implanting.implants import last_block_method, require_last_block
 
+OF_THE_TASK_ALONE: tuple[MethodName, ...] = ("nearest", "logistic", "baseline++")
+"""Methods that use nothing of the base but the vectors of a task's images, so that these can be pooled by gem."""
+
 
 def check_rival(base: BaseNetwork, images: TaskImages, trial: Trial) -> None:
     """Refuse a method that the base, its classes or the images do not allow."""
@@ -83,7 +86,8 @@ def _named(approach: Approach) -> MethodName:
 
 def _on_frozen_features(approach: Approach, features: Features, joint: JointQueries | None) -> Method:
     base, rivals = features.base, approach.rivals
-    vectors = features.vectors
+    generalised = approach.pooling.support_pooling == "gem" and approach.method in OF_THE_TASK_ALONE
+    vectors = features.generalised_vectors if generalised else features.vectors
     if approach.method == "nearest":
         return NearestMethod(vectors)
     if approach.method == "simpleshot":

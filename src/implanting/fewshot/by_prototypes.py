@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import get_args
 
 import torch
 import torch.nn.functional as F
@@ -9,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from implanting.base import BaseNetwork
-from implanting.config import InferenceConfig
+from implanting.config import InferenceConfig, SupportPooling
 from implanting.dense_classification import PrototypeClassifier, pool, prototype_classifier, prototypes
 from implanting.fewshot.gathering import answers_of
 from implanting.fewshot.method import Queries, counted, in_views, named
@@ -43,7 +44,7 @@ class PrototypeMethod:
         """All images pooled as queries, with locations of unit length."""
         pooling = self.classify.query_pooling
         locations = pool(self._in_views(self.query_views), pooling).transpose(0, 1).flatten(1, 2)
-        together = pool(locations, pooling) if pooling in ("gap", "gmp") else locations
+        together = pool(locations, pooling) if pooling in get_args(SupportPooling) else locations
         return F.normalize(together, dim=-1)
 
     def _in_views(self, views: int) -> Float[Tensor, "view image location dim"]:

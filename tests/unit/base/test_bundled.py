@@ -65,6 +65,12 @@ def test_two_side_by_side_need_the_weights_of_both(monkeypatch):
         load_base("lite0+lite2")
 
 
+def test_bundled_bases_are_pooled_by_the_generalised_mean_and_those_of_files_as_in_the_paper():
+    for name in files.TRAINED_HERE:
+        assert load_base(name).usage.pooling == "gem"
+        assert load_base(files.BUNDLED / f"{name}.safetensors").usage.pooling is None
+
+
 @pytest.mark.parametrize("name", ["fc100", "miniimagenet"])
 def test_a_missing_base_of_ours_is_named(monkeypatch, tmp_path, name):
     monkeypatch.setattr(files, "BUNDLED", tmp_path)

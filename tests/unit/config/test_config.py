@@ -54,7 +54,6 @@ def test_what_must_be_positive(name, value):
     [
         (InferenceConfig, "query_pooling", "nonsense"),
         (InferenceConfig, "support_pooling", "dense"),
-        (InferenceConfig, "support_pooling", None),
         (ImplantConfig, "adapt_query_pooling", "flatten"),
         (ImplantConfig, "implant_decision", "never"),
         (AugmentConfig, "crop_mode", "mirror"),

@@ -35,6 +35,12 @@ def test_pool(pooling, expected):
     assert pool(torch.stack([PHI, -PHI]), pooling)[0].tolist() == expected
 
 
+def test_the_generalised_mean_is_the_root_of_the_mean_square_of_what_is_positive():
+    phi = torch.tensor([[3.0, -1.0, -2.0], [0.0, 7.0, -1.0], [-5.0, 1.0, 0.0]])
+    assert pool(phi, "gem")[0].tolist() == pytest.approx([(9 / 3) ** 0.5, (50 / 3) ** 0.5, 0.0])
+    assert pool(phi[None].expand(2, -1, -1), "gem").shape == (2, 1, 3)
+
+
 def test_an_unknown_pooling_is_refused():
     unchecked = inspect.unwrap(pool)  # as it runs for users: without the checks of annotations
     with pytest.raises(ConfigError, match="`pooling` is mean; it must be one of dense, gap, gmp, flatten"):

@@ -1,12 +1,15 @@
 import dataclasses
 
 import pytest
+import torch
 
 from implanting.config import ImplantConfig, InferenceConfig, TaskConfig
 from implanting.datasets import add_views
-from implanting.dense_classification import PrototypeClassifier
+from implanting.dense_classification import PrototypeClassifier, pool
 from implanting.errors import ConfigError
-from implanting.evaluation import evaluate
+from implanting.evaluation import Approach, TaskImages, Trial, evaluate
+from implanting.evaluation.comparison import method_of
+from implanting.evaluation.features import Features
 from implanting.fewshot import (
     PrototypeMethod,
     base_class_method,
@@ -46,6 +49,30 @@ def test_implants_at_one_shot_are_trained_on_views():
     assert apart.method == "implants (gap/dense, trained on 2 views, 3 averaged)"
     assert (result.config, result.images) == (apart.config, apart.images)  # the same tasks of the same images
     assert evaluate(base, images, **shape, support_views=2).method == "prototypes (gap/dense, 2 views)"
+
+
+def test_a_base_says_how_novel_classes_are_pooled_unless_the_user_does():
+    base, images = toy_base(size=32, pooling="gap"), coloured(classes=3, per_class=8, size=32)
+    shape = {"way": 3, "shot": 2, "queries": 4, "tasks": 4}
+    assert evaluate(base, images, **shape).method == "prototypes (gap/gap)"
+    base.usage = dataclasses.replace(base.usage, pooling="gem")
+    assert evaluate(base, images, **shape).method == "prototypes (gem/gem)"
+    settings = ImplantConfig(implant_channels=2, implant_epochs=2)
+    assert evaluate(base, images, **shape, implants=settings).method == "implants (gem/gem)"
+    assert evaluate(base, images, **shape, support_pooling="gap").method == "prototypes (gap/gap)"
+    assert evaluate(base, images, **shape, query_pooling="dense").method == "prototypes (gap/dense)"
+    known = coloured(classes=3, per_class=8, size=32)
+    assert evaluate(base, None, **shape, classes="base", base_images=known).method == "class weights (gap)"
+
+
+def test_other_methods_read_the_generalised_mean_too():
+    base, images = toy_base(size=32, pooling="gap"), coloured(classes=3, per_class=8, size=32)
+    base.usage = dataclasses.replace(base.usage, pooling="gem")
+    features = Features(base, TaskImages(images), [Approach(InferenceConfig(), method="nearest")])
+    task = TaskConfig(3, 2, 4, 2)
+    for pooling, expected in ((InferenceConfig(), "gem"), (InferenceConfig("gap"), "gap")):
+        method = method_of(Trial(Approach(pooling, method="nearest"), task), features)
+        assert torch.equal(method.vectors, pool(features.phi, expected).squeeze(1))
 
 
 def test_queries_are_seen_in_views():

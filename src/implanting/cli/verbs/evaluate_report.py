@@ -74,7 +74,7 @@ def say_remarks(tested: Tested, pooling: InferenceConfig) -> None:
         say(f"warning: {len(shared)} of these were base classes, such as '{shared[0]}': not a few-shot result")
     if not base.finished:
         say(f"warning: the training of {tested.named} is not finished")
-    if base.pooling == "flatten" and (pooling.query_pooling is not None or pooling.support_pooling != "gap"):
+    if base.pooling == "flatten" and (pooling.query_pooling or pooling.support_pooling):
         say("--support-pooling and --query-pooling are not used: the base was trained with flatten, on all locations")
     for image_set in tested.image_sets():
         stored, here = image_set.stored_size, tuple(image_set.images.shape[1:3])
