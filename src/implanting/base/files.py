@@ -34,6 +34,9 @@ REMEDY = "make one with `implanting pretrain`"
 TRAINED_HERE = ("fc100", "miniimagenet")
 """The names of the networks that come with this package."""
 
+GENERALISED = ("fc100",)
+"""Those that are better pooled by the generalised mean at any number of supports (`docs/decisions/0022-pooling.md`)."""
+
 USUAL_WIDTH = 64
 """Networks up to this width, the paper's, take at most 32 MB and are built without checking a file's claims first."""
 
@@ -75,10 +78,9 @@ def load_base(path: str | Path, device: str = "cpu") -> BaseNetwork:
     """
     if str(path) in IMAGENET_BASES:
         return imagenet_base(str(path)).to(device)
-    bundled = str(path) in TRAINED_HERE
-    file = _bundled_file(str(path)) if bundled else Path(path)
+    file = _bundled_file(str(path)) if str(path) in TRAINED_HERE else Path(path)
     base = base_from_document(*read_checkpoint(file, KIND, REMEDY), file).to(device)
-    if bundled:
+    if str(path) in GENERALISED:
         base.usage = dataclasses.replace(base.usage, pooling="gem")
     return base
 

@@ -55,7 +55,7 @@ class Workload:
         """Adapt this many tasks, `together` of them at a time."""
         *base_maps, phi = (part.expand(together, *part.shape).contiguous() for part in self.cached)
         supports = Supports(base_maps, phi, self.labels, self.sizes)
-        fitting = Fitting(self.network.tail, CLASSIFY, ImplantConfig(implant_epochs=epochs, implant_share=1))
+        fitting = Fitting(self.network.tail, CLASSIFY, ImplantConfig(implant_epochs=epochs, implant_share=1.0))
         for first in range(0, tasks, together):
             fitting.trained(supports, [generator_of(0, Stream.IMPLANTS, first + number) for number in range(together)])
 
@@ -179,7 +179,7 @@ class Adapt:
     def show_speed(self, rows: list[dict[str, Any]]) -> None:
         """Print the speed-ups over both rivals, and our share of the speed of a matrix product."""
         print_table(
-            f"adapting 5-way 5-shot tasks as in the paper (--implant-share 1), width {self.width}",
+            f"adapting 5-way 5-shot tasks, width {self.width}",
             ["px", "ms per task and epoch", "over naive", "over one task at a time", "share of peak", "on one thread"],
             [
                 [
@@ -192,6 +192,7 @@ class Adapt:
                 ]
                 for row in rows
             ],
+            f"implants trained once, as with --implant-share 1; "
             f"best of {self.rounds} interleaved turns of {self.epochs} epochs; {self.tasks} tasks together; "
             f"{torch.get_num_threads()} threads except in the last column; "
             f"peak: a product of {MATRIX} x {MATRIX} matrices in the same run, with as many threads",

@@ -74,7 +74,8 @@ def way_of(
             raise ConfigError(f"{base.name} was trained with flatten, which a head cannot use: set `head` prototypes")
         return Way(implants=False, head=True)
     trained = with_implants(implants, base, counts)
-    pooled = pooling != InferenceConfig(support_views=pooling.support_views) or base.pooling == "flatten"
+    named = pooling.support_pooling not in (None, "gap") or pooling.query_pooling is not None
+    pooled = named or pooling.query_views > 1 or base.pooling == "flatten"
     if head == "prototypes" or implants not in ("auto", False) or pooled:
         return Way(implants=trained, head=False)
     if trained and base.usage.implants_beat_head:

@@ -35,8 +35,8 @@ class InferenceConfig:
     """How supports and queries are pooled at test time."""
 
     support_pooling: SupportPooling | None = None
-    """Pooling of a support's map into a vector: mean, maximum, or generalised mean; default: gem for the bundled bases
-    fc100 and miniimagenet, otherwise gap."""
+    """Pooling of a support's map into a vector: mean, maximum, or generalised mean; default: gem for the bundled base
+    fc100, otherwise gap."""
     query_pooling: QueryPooling | None = None
     """Pooling of a query; default: dense for a densely trained base, gem as above, otherwise gap."""
     support_views: int = 1
