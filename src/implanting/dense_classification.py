@@ -46,7 +46,7 @@ def pool(
         return phi.flatten(-2).unsqueeze(-2)
     if pooling == "dense":
         return phi
-    raise ConfigError(f"`pooling` is {pooling}; it must be one of {', '.join(get_args(Pooling))}")
+    raise ConfigError(f"`pooling` is {pooling}; it must be one of {', '.join(get_args(Pooling))}, gem")
 
 
 def scaled_cosine(

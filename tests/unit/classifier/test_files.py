@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 from implanting.base import BaseNetwork, load_base
 from implanting.classifier.estimator import FewShotClassifier
 from implanting.errors import CheckpointError, ConfigError
+from implanting.export.module import ExportedClassifier
 from implanting.runtime import FORMAT, read_checkpoint, write_checkpoint
 from implanting.runtime.checkpoint import KEY
 from rounding import assert_near
@@ -36,6 +37,20 @@ def saved(base: BaseNetwork, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("classifier") / "trees.safetensors"
     fitted(base, implants=True, keep_supports=True, unknown="none", refuse=0.2, random_state=5).save(path)
     return path
+
+
+@pytest.mark.parametrize("implants", [False, True])
+def test_the_generalised_mean_comes_back_and_is_exported(base, tmp_path, implants):
+    one = fitted(base, implants=implants, head="prototypes", support_pooling="gem", query_pooling="gem")
+    one.save(tmp_path / "one.safetensors")
+    other = FewShotClassifier.load(tmp_path / "one.safetensors")
+    assert str(other.learned_.classify) == "gem/gem"
+    assert np.array_equal(one.predict_proba(IMAGES), other.predict_proba(IMAGES))
+    by_mean = fitted(base, implants=implants, head="prototypes", support_pooling="gap", query_pooling="gap")
+    assert not np.allclose(one.predict_proba(IMAGES), by_mean.predict_proba(IMAGES))
+    exported, _ = ExportedClassifier(one.learned_)(SHADES.images)
+    assert_near(exported.numpy(), one.predict_proba(IMAGES), scale=1)
+    assert np.isfinite(one.explain(IMAGES[0]).map).all()
 
 
 @pytest.mark.parametrize("implants", [False, True])

@@ -43,7 +43,7 @@ def test_the_generalised_mean_is_the_root_of_the_mean_square_of_what_is_positive
 
 def test_an_unknown_pooling_is_refused():
     unchecked = inspect.unwrap(pool)  # as it runs for users: without the checks of annotations
-    with pytest.raises(ConfigError, match="`pooling` is mean; it must be one of dense, gap, gmp, flatten"):
+    with pytest.raises(ConfigError, match="`pooling` is mean; it must be one of dense, gap, gmp, flatten, gem"):
         unchecked(PHI, "mean")
 
 
