@@ -62,8 +62,8 @@ def unsettle(module: nn.Module, seed: int = 0) -> None:
             layer.bias.data -= 1
 
 
-def toy_base(size: int = 32, classes: int = 3, **changes: Any) -> BaseNetwork:
-    """A base network that was never trained, but has batch-norm statistics of its own."""
+def toy_base(size: int = 32, classes: int = 3, *, centred: bool = False, **changes: Any) -> BaseNetwork:
+    """A base network that was never trained, but has batch-norm statistics of its own; `centred`: a mean direction."""
     config = tiny_config(**changes)
     network, classifier = build(config, classes, (size, size))
     unsettle(network)
@@ -85,7 +85,10 @@ def toy_base(size: int = 32, classes: int = 3, **changes: Any) -> BaseNetwork:
             validation=(Validation(6, "prototypes (gap/dense)", 3, 5, 1 / 3, 0.02, 5),),
         ),
     )
-    return BaseNetwork.from_training(network, classifier, description)
+    if centred:
+        network.blocks[-1].norm3.bias.data += 2  # so that most of phi is positive
+    mean = torch.rand(network.dim, generator=seeded(7)) / network.dim**0.5 if centred else None
+    return BaseNetwork.from_training(network, classifier, description, mean_direction=mean)
 
 
 def write_trained_base(path: Path, **changes: Any) -> Path:

@@ -11,7 +11,7 @@ and locations, so that the size of a step does not depend on the size of the map
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 import torch
@@ -19,8 +19,11 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from implanting.config import InferenceConfig, Pooling, SupportPooling
+from implanting.config import InferenceConfig, Pooling, SupportPooling, TestPooling
 from implanting.errors import ConfigError
+
+CENTRING = 0.75
+"""The share of the base images' mean direction that gem-centred removes (`docs/decisions/0023-centring.md`)."""
 
 
 def locations(maps: Float[Tensor, "image dim height width"]) -> Float[Tensor, "image location dim"]:
@@ -47,6 +50,17 @@ def pool(
     if pooling == "dense":
         return phi
     raise ConfigError(f"`pooling` is {pooling}; it must be one of {', '.join(get_args(Pooling))}, gem")
+
+
+def centred(
+    vectors: Float[Tensor, "*batch dim"], mean_direction: Float[Tensor, " base_dim"]
+) -> Float[Tensor, "*batch dim"]:
+    """v / |v| - 0.75 m: the direction of a vector without most of m, what the directions of base images have in common.
+
+    Implants' channels, which come after those of the base network, have no part in m.
+    """
+    missing = vectors.shape[-1] - len(mean_direction)
+    return F.normalize(vectors, dim=-1) - CENTRING * F.pad(mean_direction.to(vectors), (0, missing))
 
 
 def scaled_cosine(
@@ -123,19 +137,39 @@ def classification_loss(
 class PrototypeClassifier:
     """How supports are pooled into prototypes, and how queries are scored."""
 
-    support_pooling: SupportPooling | Literal["flatten"]
-    query_pooling: Pooling | SupportPooling
+    support_pooling: TestPooling | Literal["flatten"]
+    query_pooling: Pooling | TestPooling
     tau: float
+    mean_direction: Float[Tensor, " base_dim"] | None = field(default=None, compare=False, repr=False)
+    """What the directions of base images have in common, if supports and queries are pooled by gem-centred."""
 
     def vectors(self, phi: Float[Tensor, "*batch location dim"]) -> Float[Tensor, "*batch pooled_dim"]:
         """One vector per map, pooled like a support."""
-        return pool(phi, self.support_pooling).squeeze(-2)
+        return self.centred(pool(phi, uncentred(self.support_pooling))).squeeze(-2)
+
+    def asked(self, phi: Float[Tensor, "*batch location dim"]) -> Float[Tensor, "*batch pooled pooled_dim"]:
+        """The vectors at which a query is classified: one, or one per location."""
+        return self.centred(pool(phi, uncentred(self.query_pooling)))
+
+    def centred(self, vectors: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch dim"]:
+        """The vectors themselves, or centred if there is a mean direction."""
+        return vectors if self.mean_direction is None else centred(vectors, self.mean_direction)
 
     def __str__(self) -> str:
         return f"{self.support_pooling}/{self.query_pooling}"
 
 
-def prototype_classifier(pooling: Pooling, tau: float, test: InferenceConfig) -> PrototypeClassifier:
+def uncentred(pooling: Pooling | TestPooling) -> Pooling | SupportPooling:
+    """The pooling that comes before centring."""
+    return "gem" if pooling == "gem-centred" else pooling
+
+
+def prototype_classifier(
+    pooling: Pooling,
+    tau: float,
+    test: InferenceConfig,
+    mean_direction: Float[Tensor, " base_dim"] | None = None,
+) -> PrototypeClassifier:
     """The classifier with which a base trained with `pooling` is tested.
 
     Unless `test` says otherwise, queries are dense for a densely trained base and gap for others. A base trained with
@@ -143,6 +177,13 @@ def prototype_classifier(pooling: Pooling, tau: float, test: InferenceConfig) ->
     """
     if pooling == "flatten":
         return PrototypeClassifier("flatten", "flatten", tau)
+    if test.support_pooling == "gem-centred":
+        if mean_direction is None:
+            raise ConfigError(
+                "gem-centred needs what base images have in common, which this base does not know: "
+                "`implanting join --gem` makes a base that does; or set `support_pooling` and `query_pooling` to gem"
+            )
+        return PrototypeClassifier("gem-centred", "gem-centred", tau, mean_direction)
     return PrototypeClassifier(
         test.support_pooling or "gap", test.query_pooling or ("dense" if pooling == "dense" else "gap"), tau
     )

@@ -484,3 +484,17 @@ def test_networks_are_joined_and_tested(data, base, tmp_path, capsys):
     whole = out.stat().st_size
     assert main(["join", str(base), str(base), "--data", str(data), "--out", str(out), "--half", "--overwrite"]) == 0
     assert out.stat().st_size < 0.75 * whole
+
+
+def test_one_network_learns_what_its_base_images_have_in_common(data, base, tmp_path, capsys):
+    out = tmp_path / "gem.safetensors"
+    assert main(["join", str(base), "--data", str(data), "--gem", "--out", str(out)]) == 0
+    tested = ["evaluate", "--base", str(out), "--data", str(data), "--split", "val", "--way", "3", "--shot", "2"]
+    assert main([*tested, "--queries", "3", "--tasks", "4"]) == 0
+    assert "gem-centred/gem-centred" in capsys.readouterr().out
+    centring = ["--support-pooling", "gem-centred", "--query-pooling", "gem-centred"]
+    plain = ["evaluate", "--base", str(base), *tested[3:], "--queries", "3", "--tasks", "4"]
+    assert main([*plain, *centring]) == 2
+    assert "implanting join --gem" in capsys.readouterr().err
+    assert main([*plain, *centring[:2]]) == 2
+    assert "pools supports and queries alike" in capsys.readouterr().err

@@ -3,7 +3,7 @@
 Every other room gets image features from here and does not know which network computes them.
 """
 
-from implanting.base.base_network import BaseNetwork
+from implanting.base.base_network import MEAN_DIRECTION, BaseNetwork
 from implanting.base.description import BaseDescription, build
 from implanting.base.embedding import embed, embed_batch, images_at_once, through
 from implanting.base.files import (
@@ -19,6 +19,7 @@ from implanting.base.training_facts import TrainingFacts, Validation
 
 __all__ = [
     "IMAGENET",
+    "MEAN_DIRECTION",
     "BaseDescription",
     "BaseNetwork",
     "TrainingFacts",

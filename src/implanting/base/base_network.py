@@ -32,6 +32,9 @@ from implanting.networks import (
 )
 from implanting.runtime import Progress, prefixed, silent
 
+MEAN_DIRECTION = "mean_direction"
+"""The name of that tensor in a file."""
+
 
 class BaseNetwork:
     """A network in evaluation mode with frozen weights, and the preprocessing that feeds it uint8 images."""
@@ -48,6 +51,7 @@ class BaseNetwork:
         description: BaseDescription | None = None,
         usage: UsageDefaults | None = None,
         method_tensors: Mapping[str, Tensor] | None = None,
+        mean_direction: Float[Tensor, " dim"] | None = None,
     ) -> None:
         self.network = network.eval().requires_grad_(False)
         self.preprocessing = preprocessing
@@ -62,6 +66,8 @@ class BaseNetwork:
         """Defaults for settings that the user leaves open."""
         self.method_tensors: Mapping[str, Tensor] = dict(sorted((method_tensors or {}).items()))
         """Tensors that its training method learned in addition to the network (`baselines`)."""
+        self.mean_direction = mean_direction
+        """The mean direction of base images pooled by gem, which gem-centred removes; None if it is not known."""
         self._tau = tau
         self._quick: tuple[Embedding, Embedding] | None = None
 
@@ -72,8 +78,10 @@ class BaseNetwork:
         classifier: CosineClassifier | None,
         description: BaseDescription,
         method_tensors: Mapping[str, Tensor] | None = None,
+        mean_direction: Float[Tensor, " dim"] | None = None,
     ) -> "BaseNetwork":
-        """Make a base network from the result of stage 1."""
+        """Make a base network from the result of stage 1; with a mean direction, it also reads the generalised mean."""
+        network.reads_gem = mean_direction is not None
         return cls(
             network,
             description.preprocessing,
@@ -82,8 +90,9 @@ class BaseNetwork:
             tau=1.0 if classifier is None else classifier.tau.item(),
             classifier=classifier,
             description=description,
-            usage=usage_of(description),
+            usage=usage_of(description, generalised=mean_direction is not None),
             method_tensors=method_tensors,
+            mean_direction=mean_direction,
         )
 
     @classmethod
@@ -188,6 +197,8 @@ class BaseNetwork:
         if self.classifier is not None:
             self.classifier.to(device)
         self.method_tensors = {name: value.to(device) for name, value in self.method_tensors.items()}
+        if self.mean_direction is not None:
+            self.mean_direction = self.mean_direction.to(device)
         return self
 
     def __getstate__(self) -> dict[str, Any]:
@@ -259,7 +270,8 @@ class BaseNetwork:
     @property
     def tensors(self) -> dict[str, Tensor]:
         """The weights, by their names in a file."""
-        return weights(self.network, self.classifier) | prefixed("method", self.method_tensors)
+        own = {} if self.mean_direction is None else {MEAN_DIRECTION: self.mean_direction}
+        return weights(self.network, self.classifier) | prefixed("method", self.method_tensors) | own
 
     @cached_property
     def fingerprint(self) -> str:

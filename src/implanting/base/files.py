@@ -3,14 +3,14 @@
 A named network comes with this package (those trained by stage 1) or in a package of its own (`imagenet.py`).
 """
 
-import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from implanting.base.base_network import BaseNetwork, weights
+from implanting.base.base_network import MEAN_DIRECTION, BaseNetwork, weights
 from implanting.base.description import BaseDescription, build, count_numbers
 from implanting.base.imagenet import (
     BUNDLED,
@@ -33,9 +33,6 @@ REMEDY = "make one with `implanting pretrain`"
 
 TRAINED_HERE = ("fc100", "miniimagenet")
 """The names of the networks that come with this package."""
-
-GENERALISED = ("fc100",)
-"""Those that are better pooled by the generalised mean at any number of supports (`docs/decisions/0022-pooling.md`)."""
 
 USUAL_WIDTH = 64
 """Networks up to this width, the paper's, take at most 32 MB and are built without checking a file's claims first."""
@@ -67,7 +64,17 @@ def base_from_document(
         _check_size(description, tensors, path)
     network, classifier = build(description.config, len(description.class_names), description.image_size)
     load_weights(network, classifier, tensors, path)
-    return BaseNetwork.from_training(network, classifier, description, part("method", tensors))
+    mean = _mean_direction(tensors, network.dim, path)
+    return BaseNetwork.from_training(network, classifier, description, part("method", tensors), mean)
+
+
+def _mean_direction(tensors: Mapping[str, Tensor], dim: int, path: str | Path) -> Float[Tensor, " dim"] | None:
+    mean = tensors.get(MEAN_DIRECTION)
+    if mean is None:
+        return None
+    if mean.shape != (dim,) or not mean.is_floating_point():
+        raise CheckpointError(f"{path} is damaged: its mean direction does not fit its network; copy it again")
+    return mean.float()
 
 
 def load_base(path: str | Path, device: str = "cpu") -> BaseNetwork:
@@ -79,10 +86,7 @@ def load_base(path: str | Path, device: str = "cpu") -> BaseNetwork:
     if str(path) in IMAGENET_BASES:
         return imagenet_base(str(path)).to(device)
     file = _bundled_file(str(path)) if str(path) in TRAINED_HERE else Path(path)
-    base = base_from_document(*read_checkpoint(file, KIND, REMEDY), file).to(device)
-    if str(path) in GENERALISED:
-        base.usage = dataclasses.replace(base.usage, pooling="gem")
-    return base
+    return base_from_document(*read_checkpoint(file, KIND, REMEDY), file).to(device)
 
 
 def _bundled_file(name: str) -> Path:

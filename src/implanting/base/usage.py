@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from implanting.base.description import BaseDescription
-from implanting.config import SupportPooling
+from implanting.config import TestPooling
 
 FEW_SHOTS = 3
 """With fewer supports per class than this, averaging several views of each may help."""
@@ -150,6 +150,9 @@ def mean_likeness(logits: Float[Tensor, "image known_class"], labels: Int[Tensor
     return ((sums.sum(0).square().sum() - sums.square().sum()).item()) / max(pairs, 1)
 
 
+GENERALISED_READINGS = (0.5, 1.0)
+"""Weights of the mean and of the generalised mean of phi, for networks that read both (`docs/decisions/0023`)."""
+
 SMALL_IMAGES = 48
 """Side in pixels up to which implants were ahead of a head from two supports per class on, if the network was trained
 by dense classification (FC100 at 32 px). On miniImageNet at 84 px they cost 1.5 to 3.8 points with 2 to 10 supports,
@@ -169,7 +172,7 @@ class UsageDefaults:
     """Calibrations of prototypes by the number of supports per class."""
     head: HeadDefaults = field(default_factory=HeadDefaults)
     """How a head is trained."""
-    pooling: SupportPooling | None = None
+    pooling: TestPooling | None = None
     """Pooling of supports and queries in tests by prototypes, implants and other methods, if none is named; None: that
     of the paper."""
     implants_beat_head: bool = False
@@ -185,12 +188,17 @@ class UsageDefaults:
         return dataclasses.replace(self, calibrations=scaled)
 
 
-def usage_of(description: BaseDescription) -> UsageDefaults:
-    """Defaults for a network trained by stage 1, from validation classes of FC100 (32 px) and miniImageNet (84 px)."""
+def usage_of(description: BaseDescription, *, generalised: bool = False) -> UsageDefaults:
+    """Defaults for a network trained by stage 1, from validation classes of FC100 (32 px) and miniImageNet (84 px).
+
+    `generalised`: it knows the mean direction of its base images, so that gem-centred pools them.
+    """
     calibration = description.training.calibration
     gain = max(description.image_size) <= SMALL_IMAGES and description.config.pooling == "dense"
     return UsageDefaults(
         implants_from_shots=2 if gain else 20,
         calibrations={1: calibration} if calibration else {},
+        head=HeadDefaults(reading_weights=(GENERALISED_READINGS,)) if generalised else HeadDefaults(),
+        pooling="gem-centred" if generalised else None,
         implants_beat_head=gain,
     )

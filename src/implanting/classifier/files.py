@@ -56,7 +56,7 @@ def save_classifier(settings: Mapping[str, Any], learned: Learned, path: Path, s
         "dtype": learned.classes.dtype.str,
         "settings": _plain_settings(settings),
         "image_size": learned.size,
-        "classify": vars(learned.classify),
+        "classify": {name: getattr(learned.classify, name) for name in StoredClassify.__dataclass_fields__},
         "calibration": learned.calibration.document(),
         "support_views": learned.support_views,
         "base": {"name": base.name, "fingerprint": base.fingerprint, "document": described, "found_as": found_as},

@@ -74,7 +74,7 @@ class ImageClassifier:
         keep_supports: bool = CONFIG.keep_supports,
         image_size: int | None = CONFIG.image_size,
         support_pooling: SupportPooling = "gap",
-        query_pooling: QueryPooling | None = POOLING.query_pooling,
+        query_pooling: QueryPooling | None = None,
         random_state: Any = 0,
         device: str = "auto",
         implant_channels: int = IMPLANTS.implant_channels,

@@ -18,7 +18,7 @@ from torch import Tensor
 from implanting.base import BaseNetwork
 from implanting.classifier.labels import class_numbers
 from implanting.config import LARGEST_SIDE, require
-from implanting.dense_classification import PrototypeClassifier, pool, probabilities, prototypes, scaled_cosine
+from implanting.dense_classification import PrototypeClassifier, probabilities, prototypes, scaled_cosine
 from implanting.errors import ConfigError
 from implanting.fewshot import Calibration, open_set_score
 from implanting.head import Head
@@ -127,7 +127,7 @@ class Learned:
 
     def cosines(self, features: Float[Tensor, "image location dim"]) -> Float[Tensor, "image pooled way"]:
         """Return the cosine of each location, or of the pooled map, with each prototype."""
-        return scaled_cosine(pool(features, self.classify.query_pooling), self.prototypes, 1.0)
+        return scaled_cosine(self.classify.asked(features), self.prototypes, 1.0)
 
     def probabilities(self, cosines: Float[Tensor, "image pooled way"]) -> Float[Tensor, "image way"]:
         """Return calibrated class probabilities (Eqs. 13 and 14)."""

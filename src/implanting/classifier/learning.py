@@ -19,7 +19,6 @@ from implanting.classifier.methods import MethodChoice, fit_method, is_linear
 from implanting.config import ImplantConfig, InferenceConfig
 from implanting.dense_classification import (
     left_out_cosines,
-    pool,
     probabilities,
     prototype_classifier,
     prototypes,
@@ -227,7 +226,7 @@ def _learn_prototypes(
     for images in batches:
         phi = base.embed(views_of(images, views).flatten(0, 1)).cpu().unflatten(0, (views, len(images)))
         vectors.append(classify.vectors(phi).mean(0))
-        queries.append(pool(phi[0], classify.query_pooling)[chosen[start : start + len(images)]])
+        queries.append(classify.asked(phi[0])[chosen[start : start + len(images)]])
         start, size = start + len(images), images.shape[1]
     support, counts = torch.cat(vectors), labels.bincount()
     means = prototypes(support, labels.argsort(stable=True), counts)

@@ -22,6 +22,8 @@ from implanting.config.names import (
     Precision,
     QueryPooling,
     SupportPooling,
+    TestPooling,
+    TestQueryPooling,
     TrainingMethod,
 )
 from implanting.config.stage_one import (
@@ -62,6 +64,8 @@ __all__ = [
     "RunConfig",
     "SupportPooling",
     "TaskConfig",
+    "TestPooling",
+    "TestQueryPooling",
     "ThreadsConfig",
     "TrainingMethod",
     "config_from_dict",

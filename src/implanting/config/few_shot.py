@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from implanting.config.checking import MOST_STEPS, require, require_listed, require_seed, require_views
-from implanting.config.names import QueryPooling, SupportPooling
+from implanting.config.names import TestPooling, TestQueryPooling
+from implanting.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -34,11 +35,11 @@ class TaskConfig:
 class InferenceConfig:
     """How supports and queries are pooled at test time."""
 
-    support_pooling: SupportPooling | None = None
-    """Pooling of a support's map into a vector: mean, maximum, or generalised mean; default: gem for the bundled base
-    fc100, otherwise gap."""
-    query_pooling: QueryPooling | None = None
-    """Pooling of a query; default: dense for a densely trained base, gem as above, otherwise gap."""
+    support_pooling: TestPooling | None = None
+    """Pooling of a support's map into a vector: mean, maximum, generalised mean, or that without most of what all base
+    images have in common; default: gem-centred for the bundled bases fc100 and miniimagenet, otherwise gap."""
+    query_pooling: TestQueryPooling | None = None
+    """Pooling of a query; default: dense for a densely trained base, gem-centred as above, otherwise gap."""
     support_views: int = 1
     """Fixed views of each support that prototypes average: 1 is the image, 2 adds its mirror image, 6 four shifts."""
     query_views: int = 1
@@ -48,8 +49,10 @@ class InferenceConfig:
         require_listed(self)
         require_views(self.support_views, "support_views")
         require_views(self.query_views, "query_views")
+        if (self.support_pooling == "gem-centred") != (self.query_pooling == "gem-centred"):
+            raise ConfigError("gem-centred pools supports and queries alike: set `support_pooling` and `query_pooling`")
 
-    def with_default(self, pooling: SupportPooling | None) -> "InferenceConfig":
+    def with_default(self, pooling: TestPooling | None) -> "InferenceConfig":
         """The same with this pooling of supports and queries, unless either is set."""
         if pooling is None or self.support_pooling is not None or self.query_pooling is not None:
             return self

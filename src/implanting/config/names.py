@@ -11,6 +11,12 @@ SupportPooling = Literal["gap", "gmp", "gem"]
 QueryPooling = Literal["gap", "gmp", "gem", "dense"]
 """How a query is classified: as such a vector, or at each location."""
 
+TestPooling = Literal["gap", "gmp", "gem", "gem-centred"]
+"""How supports are pooled in tests: gem-centred needs a base that has a mean of its base images."""
+
+TestQueryPooling = Literal["gap", "gmp", "gem", "gem-centred", "dense"]
+"""How queries are classified in tests."""
+
 NetworkName = Literal["resnet12", "c128f", "c64f"]
 
 Precision = Literal["auto", "single", "bf16"]

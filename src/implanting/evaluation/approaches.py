@@ -9,8 +9,8 @@ from implanting.config import (
     InferenceConfig,
     MethodName,
     RivalConfig,
-    SupportPooling,
     TaskConfig,
+    TestPooling,
     require_listed,
 )
 from implanting.errors import ConfigError
@@ -40,10 +40,12 @@ class Approach:
             raise ConfigError("`query_views` is defined for prototypes without implants: leave out one of them")
         if self.classes != "novel" and self.implants is not None:
             raise ConfigError(f"`classes` {self.classes} is defined without implants: leave out `implants`")
+        if self.classes != "novel" and self.pooling.support_pooling == "gem-centred":
+            raise ConfigError(f"`classes` {self.classes} compares with class weights, which are not centred: set gap")
         if self.classes != "novel" and self.views > 1:
             raise ConfigError(f"`classes` {self.classes} is defined without views: leave out {self._views_asked}")
 
-    def with_default(self, pooling: SupportPooling | None) -> "Approach":
+    def with_default(self, pooling: TestPooling | None) -> "Approach":
         """The same with this pooling, unless another is named; class weights are for the pooling of training."""
         return replace(self, pooling=self.pooling.with_default(pooling)) if self.classes == "novel" else self
 

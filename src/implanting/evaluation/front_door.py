@@ -5,10 +5,10 @@ from implanting.config import (
     ImplantConfig,
     InferenceConfig,
     MethodName,
-    QueryPooling,
     RivalConfig,
-    SupportPooling,
     TaskConfig,
+    TestPooling,
+    TestQueryPooling,
 )
 from implanting.datasets import ImageSet
 from implanting.evaluation.approaches import Approach, Classes, Trial, approach_of
@@ -35,8 +35,8 @@ def evaluate(
     method: MethodName | None = None,
     rivals: RivalConfig | None = None,
     trained_images: ImageSet | None = None,
-    support_pooling: SupportPooling | None = POOLING.support_pooling,
-    query_pooling: QueryPooling | None = POOLING.query_pooling,
+    support_pooling: TestPooling | None = POOLING.support_pooling,
+    query_pooling: TestQueryPooling | None = POOLING.query_pooling,
     support_views: int = POOLING.support_views,
     query_views: int = POOLING.query_views,
     progress: Progress = silent,

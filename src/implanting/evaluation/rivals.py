@@ -86,7 +86,8 @@ def _named(approach: Approach) -> MethodName:
 
 def _on_frozen_features(approach: Approach, features: Features, joint: JointQueries | None) -> Method:
     base, rivals = features.base, approach.rivals
-    generalised = approach.pooling.support_pooling == "gem" and approach.method in OF_THE_TASK_ALONE
+    by_gem = approach.pooling.support_pooling in ("gem", "gem-centred")
+    generalised = by_gem and approach.method in OF_THE_TASK_ALONE
     vectors = features.generalised_vectors if generalised else features.vectors
     if approach.method == "nearest":
         return NearestMethod(vectors)

@@ -11,7 +11,6 @@ from implanting.base import BaseNetwork
 from implanting.config import InferenceConfig
 from implanting.dense_classification import (
     PrototypeClassifier,
-    pool,
     probabilities,
     prototype_classifier,
     prototypes,
@@ -45,7 +44,7 @@ class BaseClassMethod:
     def answers(self) -> Int[Tensor, " image"]:
         """The class of every image."""
         with torch.inference_mode():
-            parts = [pool(phi, self.classify.query_pooling) for phi in self.phi.split(1024)]
+            parts = [self.classify.asked(phi) for phi in self.phi.split(1024)]
             scores = [scaled_cosine(part, self.class_weights, self.classify.tau) for part in parts]
             return torch.cat([probabilities(part).argmax(-1) for part in scores]).cpu()
 
@@ -95,7 +94,7 @@ class JointMethod:
             weights = self.class_weights.expand(len(tasks), -1, -1)
             joint = torch.cat([weights, vectors], dim=1)[:, None]
             queries = torch.cat([self.base_phi[base_tasks.query], self.novel_phi[tasks.query]], dim=1)
-            scores = scaled_cosine(pool(queries.flatten(1, 2), self.classify.query_pooling), joint, self.classify.tau)
+            scores = scaled_cosine(self.classify.asked(queries.flatten(1, 2)), joint, self.classify.tau)
             answers = probabilities(scores).argmax(-1).cpu()
         names = torch.cat([torch.arange(base_classes).expand(len(tasks), -1), base_classes + tasks.classes], dim=1)
         truth = torch.cat([base_tasks.classes, base_classes + tasks.classes], dim=1)

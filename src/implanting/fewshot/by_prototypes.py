@@ -11,7 +11,7 @@ from torch import Tensor
 
 from implanting.base import BaseNetwork
 from implanting.config import InferenceConfig, SupportPooling
-from implanting.dense_classification import PrototypeClassifier, pool, prototype_classifier, prototypes
+from implanting.dense_classification import PrototypeClassifier, pool, prototype_classifier, prototypes, uncentred
 from implanting.fewshot.gathering import answers_of
 from implanting.fewshot.method import Queries, counted, in_views, named
 from implanting.fewshot.tasks import Tasks
@@ -42,10 +42,10 @@ class PrototypeMethod:
     @cached_property
     def query_directions(self) -> Float[Tensor, "image location dim"]:
         """All images pooled as queries, with locations of unit length."""
-        pooling = self.classify.query_pooling
+        pooling = uncentred(self.classify.query_pooling)
         locations = pool(self._in_views(self.query_views), pooling).transpose(0, 1).flatten(1, 2)
         together = pool(locations, pooling) if pooling in get_args(SupportPooling) else locations
-        return F.normalize(together, dim=-1)
+        return F.normalize(self.classify.centred(together), dim=-1)
 
     def _in_views(self, views: int) -> Float[Tensor, "view image location dim"]:
         """The first views of all images."""
@@ -79,5 +79,5 @@ def prototype_method(
     base: BaseNetwork, phi: Float[Tensor, "row location dim"], pooling: InferenceConfig
 ) -> PrototypeMethod:
     """Make the method with the base's tau; `phi` must contain all views that are averaged."""
-    classify = prototype_classifier(base.pooling, base.tau, pooling)
+    classify = prototype_classifier(base.pooling, base.tau, pooling, base.mean_direction)
     return PrototypeMethod(phi, classify, support_views=pooling.support_views, query_views=pooling.query_views)

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from implanting.base import BaseNetwork
-from implanting.config import InferenceConfig, Pooling, SupportPooling, TaskConfig
+from implanting.config import InferenceConfig, Pooling, TaskConfig, TestPooling
 from implanting.datasets import ImageSet
 from implanting.dense_classification import PrototypeClassifier, prototype_classifier
 from implanting.fewshot.by_prototypes import PrototypeMethod
@@ -34,7 +34,7 @@ def with_tau_from(base: BaseNetwork, image_set: ImageSet, progress: Progress = s
 def choose_tau(
     phi: Float[Tensor, "image location dim"],
     image_set: ImageSet,
-    query_pooling: Pooling | SupportPooling,
+    query_pooling: Pooling | TestPooling,
     config: TaskConfig = VALIDATION,
 ) -> float:
     """Find the tau that minimises the cross-entropy of queries, given their pooling and gap-pooled supports."""

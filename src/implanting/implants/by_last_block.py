@@ -21,7 +21,6 @@ from implanting.config import ImplantConfig, InferenceConfig, RivalConfig
 from implanting.dense_classification import (
     PrototypeClassifier,
     locations,
-    pool,
     probabilities,
     prototype_classifier,
     scaled_cosine,
@@ -88,7 +87,7 @@ class LastBlockMethod:
         inputs = self.inputs(support.flatten())
         block = self.fine_tuned(inputs, labels)
         means = self.classify.vectors(self.phi(block, inputs)).unflatten(0, support.shape).mean(1)
-        queries = pool(self.phi(block, self.inputs(query.flatten())), self.classify.query_pooling)
+        queries = self.classify.asked(self.phi(block, self.inputs(query.flatten())))
         return probabilities(scaled_cosine(queries, means, self.classify.tau)).argmax(-1)
 
     def __str__(self) -> str:
@@ -109,5 +108,6 @@ def last_block_method(
     base: BaseNetwork, activations: Activations, pooling: InferenceConfig, adapt: ImplantConfig, config: RivalConfig
 ) -> LastBlockMethod:
     """The last block of a base, tested as implants are."""
-    classify, network = prototype_classifier(base.pooling, adapt.implant_tau, pooling), require_last_block(base)
+    network = require_last_block(base)
+    classify = prototype_classifier(base.pooling, adapt.implant_tau, pooling, base.mean_direction)
     return LastBlockMethod(activations, network.blocks[-1], network.balance, classify, adapt, config)

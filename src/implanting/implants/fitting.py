@@ -18,7 +18,6 @@ from implanting.base import BaseNetwork
 from implanting.config import ImplantConfig, InferenceConfig
 from implanting.dense_classification import (
     PrototypeClassifier,
-    pool,
     probabilities,
     prototype_classifier,
     prototypes,
@@ -52,7 +51,7 @@ class Fitted:
 
     def scores_of(self, wide: PooledMaps) -> Float[Tensor, "task image asked way"]:
         """The same for queries that already have the implants' channels."""
-        return scaled_cosine(pool(wide, self.classify.query_pooling), self.prototypes[:, None], self.classify.tau)
+        return scaled_cosine(self.classify.asked(wide), self.prototypes[:, None], self.classify.tau)
 
     def probabilities(self, base_maps: BaseMaps, phi: PooledMaps) -> Float[Tensor, "task image way"]:
         """The probability of each class for each task's queries."""
@@ -175,7 +174,7 @@ def fitting_of(base: BaseNetwork, pooling: InferenceConfig, config: ImplantConfi
             f"implants need a description of the last layers, which {base.name} has none of: set `implants` False, "
             "take a single network, or describe the layers of your own by tail=..."
         )
-    classify = prototype_classifier(base.pooling, base.tau, pooling)
+    classify = prototype_classifier(base.pooling, base.tau, pooling, base.mean_direction)
     return Fitting(base.tail, classify, config, pooling.support_views)
 
 

@@ -32,6 +32,10 @@ Change = Callable[[Tensor], Tensor]
 """Made of a map before its activation, as by systems that condition a network on a task."""
 
 
+TINY = 1e-12
+"""Smaller generalised means are raised to this value, so that a channel that is nowhere positive reads zero."""
+
+
 def unchanged(maps: Tensor) -> Tensor:
     """The map itself."""
     return maps
@@ -146,6 +150,8 @@ class Network(nn.Module):
         self.tail = blocks[-1].tail()
         self.trains_in_bf16 = False
         """Whether maps are computed in bf16 in training mode: mixed precision, as weights and phi stay single."""
+        self.reads_gem = False
+        """Whether readings have the generalised mean of phi besides its mean."""
 
     def forward(
         self, x: Float[Tensor, "image channel height width"]
@@ -183,6 +189,24 @@ class Network(nn.Module):
         z = self.before_last(x)
         *activations, phi = cast(ResidualBlock | PlainBlock, self.blocks[-1]).activations(z)
         return [z, *activations], self._balanced(phi)
+
+    @property
+    def reading_dims(self) -> tuple[int, ...]:
+        """How many numbers each reading has."""
+        return (self.dim, self.dim) if self.reads_gem else (self.dim,)
+
+    def readings(self, x: Float[Tensor, "image channel height width"]) -> list[Float[Tensor, "image dim"]]:
+        """The mean of phi over locations, and its generalised mean (the root of the mean of squares of what is
+        positive) if that is read too."""
+        return [maps.mean((2, 3)) for maps in self.reading_maps(x)]
+
+    def reading_maps(self, x: Float[Tensor, "image channel height width"]) -> list[Tensor]:
+        """Maps whose means over locations are the readings: phi, and the squares divided by the generalised mean."""
+        phi = self(x)
+        if not self.reads_gem:
+            return [phi]
+        squares = phi.clamp_min(0).square()
+        return [phi, squares / squares.mean((2, 3), keepdim=True).sqrt().clamp_min(TINY)]
 
     def map_size(self, height: int, width: int) -> tuple[int, int]:
         """The locations (rows, columns) of an image of this size."""

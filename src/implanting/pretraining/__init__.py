@@ -6,7 +6,7 @@ nothing of implants.
 
 from implanting.pretraining.batches import batch
 from implanting.pretraining.events import Event, Finished, Started, Stepped, Stopped
-from implanting.pretraining.joining import join
+from implanting.pretraining.joining import generalised, join
 from implanting.pretraining.layout import Layout, fastest_layout, training_speed
 from implanting.pretraining.optimisation import MOMENTUM
 from implanting.pretraining.precision import gain_of_bf16
@@ -35,6 +35,7 @@ __all__ = [
     "check_same",
     "fastest_layout",
     "gain_of_bf16",
+    "generalised",
     "join",
     "plot_training",
     "prepare",

@@ -19,7 +19,7 @@ from torch import Tensor
 from implanting.base import BaseDescription, BaseNetwork, TrainingFacts, Validation, build
 from implanting.config import PretrainConfig
 from implanting.datasets import ImageSet
-from implanting.dense_classification import CosineClassifier
+from implanting.dense_classification import CosineClassifier, pool
 from implanting.errors import ConfigError
 from implanting.networks import Network
 from implanting.pretraining.validation import few_shot_test, why_no_validation
@@ -29,6 +29,12 @@ MEASURED = 500
 
 LENGTH = 14.0
 """Mean length of the joined features: about that of the networks for which the settings of implants were chosen."""
+
+PER_CLASS = 100
+"""The number of images of each base class, at most, of which the mean direction is computed."""
+
+AT_ONCE = 256
+"""Images whose maps are in memory at once for that."""
 
 SHORTEST = 1e-6
 """Smaller mean lengths are raised to this value."""
@@ -57,6 +63,19 @@ def join(bases: Sequence[BaseNetwork], validation: ImageSet) -> BaseNetwork:
     if classifier is not None:
         joined = _tested(joined, network, classifier.tau.item(), validation)
     return BaseNetwork.from_training(network, classifier, joined)
+
+
+def generalised(base: BaseNetwork, base_images: ImageSet) -> BaseNetwork:
+    """The same network with the mean direction of base images pooled by gem, so that gem-centred can pool with it."""
+    description, classifier = _parts(base)
+    if base.class_names != base_images.class_names:
+        raise ConfigError(f"{base.name} was not trained on the classes of {base_images.name}: give its own data set")
+    chosen = torch.cat([indices[:PER_CLASS] for indices in base_images.indices_by_class()])
+    total = torch.zeros(base.network.dim)
+    for indices in chosen.split(AT_ONCE):
+        total += F.normalize(pool(base.embed(base_images.images[indices]), "gem").squeeze(1), dim=1).sum(0).cpu()
+    network = cast(Network, base.network)
+    return BaseNetwork.from_training(network, classifier, description, mean_direction=total / len(chosen))
 
 
 def _parts(base: BaseNetwork) -> tuple[BaseDescription, CosineClassifier]:

@@ -9,7 +9,7 @@ from torch import Tensor
 from implanting.base import BaseNetwork
 from implanting.config import InferenceConfig
 from implanting.datasets import ImageSet
-from implanting.dense_classification import pool, probabilities, prototype_classifier, prototypes, scaled_cosine
+from implanting.dense_classification import probabilities, prototype_classifier, prototypes, scaled_cosine
 from implanting.fewshot import Tasks, require_class_weights
 from implanting.runtime import Progress
 
@@ -74,7 +74,7 @@ def seen_by(base: BaseNetwork, candidates: Candidates, tasks: Tasks | None, prog
         pooled = classify.vectors(support).flatten(0, 2)
         vectors = prototypes(pooled, torch.arange(len(pooled)), support.shape[2]).view(*support.shape[:2], -1)
     parts = [
-        probabilities(scaled_cosine(pool(part, classify.query_pooling), vectors[task], base.tau))
+        probabilities(scaled_cosine(classify.asked(part), vectors[task], base.tau))
         for task, part in enumerate(phi.split(torch.bincount(candidates.task).tolist()))
     ]
     return Seen(base, phi, vectors, torch.cat(parts))

@@ -65,12 +65,15 @@ def test_two_side_by_side_need_the_weights_of_both(monkeypatch):
         load_base("lite0+lite2")
 
 
-def test_one_bundled_base_is_pooled_by_the_generalised_mean_and_others_as_in_the_paper():
-    assert {name: load_base(name).usage.pooling for name in files.TRAINED_HERE} == {
-        "fc100": "gem",
-        "miniimagenet": None,
-    }
-    assert load_base(files.BUNDLED / "fc100.safetensors").usage.pooling is None
+@pytest.mark.parametrize("name", files.TRAINED_HERE)
+def test_bases_of_ours_know_the_mean_direction_of_their_images(name):
+    base = load_base(name)
+    assert base.usage.pooling == "gem-centred"
+    assert base.mean_direction is not None
+    assert base.mean_direction.shape == (base.network.dim,)
+    assert 0.3 < base.mean_direction.norm() < 1
+    assert base.reading_dims == (base.network.dim, base.network.dim)
+    assert load_base(files.BUNDLED / f"{name}.safetensors").usage.pooling == "gem-centred"
 
 
 @pytest.mark.parametrize("name", ["fc100", "miniimagenet"])

@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from implanting.base import base_document, base_from_document, load_base, save_base
+from implanting.base import MEAN_DIRECTION, base_document, base_from_document, load_base, save_base
 from implanting.base.base_network import weights
 from implanting.config import NetworkConfig
 from implanting.errors import CheckpointError
@@ -25,6 +25,23 @@ def test_a_saved_base_comes_back_bit_by_bit(tmp_path, architecture, pooling):
     assert loaded.tau == base.tau
     images = noise(2, 32, 32, 3)
     assert torch.equal(loaded.embed(images), base.embed(images))
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_a_mean_direction_is_saved_read_and_checked(tmp_path, half):
+    base = toy_base(centred=True)
+    further = {MEAN_DIRECTION: base.mean_direction}
+    save_base(tmp_path / "base", base.network, base.classifier, base.description, further, half=half)
+    loaded = load_base(tmp_path / "base")
+    assert loaded.mean_direction is not None
+    torch.testing.assert_close(loaded.mean_direction, base.mean_direction, rtol=2**-11 if half else 0, atol=0)
+    assert (loaded.usage.pooling, loaded.reading_dims) == ("gem-centred", (16, 16))
+    assert (loaded.fingerprint == base.fingerprint) is not half
+    assert toy_base().fingerprint != base.fingerprint  # another base: its readings differ
+    for wrong in (torch.ones(3), torch.ones(16, dtype=torch.int64)):
+        save_base(tmp_path / "wrong", base.network, base.classifier, base.description, {MEAN_DIRECTION: wrong})
+        with pytest.raises(CheckpointError, match="mean direction does not fit"):
+            load_base(tmp_path / "wrong")
 
 
 def test_a_base_in_half_precision_is_half_as_large_and_differs_by_rounding_alone(tmp_path):

@@ -50,6 +50,21 @@ def test_photos_are_answered_by_a_head_with_the_readings_of_the_base():
     assert few.held_out.probabilities.isnan().all()
 
 
+def test_a_base_that_knows_its_mean_direction_is_read_in_two_ways(tmp_path):
+    base = toy_base(pooling="gap", centred=True)
+    classifier = fitted(FewShotClassifier(base, unknown="none"))
+    assert classifier.learned_.head is not None
+    mean, rooted = classifier.learned_.readings.vectors.float().split(16, dim=2)
+    for reading in (mean, rooted):
+        assert torch.allclose(reading.norm(dim=2), torch.ones(16, 1), atol=2e-3)  # stored in half precision
+    classifier.save(tmp_path / "both")
+    again = FewShotClassifier.load(tmp_path / "both")
+    assert again.base_.mean_direction is not None
+    assert np.array_equal(again.predict_proba(IMAGES[ASKED]), classifier.predict_proba(IMAGES[ASKED]))
+    explained = classifier.explain(IMAGES[ASKED][0], top=3)
+    assert explained.kind == "evidence"
+
+
 def test_held_out_examples_are_asked_of_classifiers_without_them(base):
     classifier = fitted(FewShotClassifier(base, implants=False))
     held_out = classifier.held_out_

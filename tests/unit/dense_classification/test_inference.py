@@ -6,6 +6,7 @@ from torch import Tensor
 
 from implanting.config import InferenceConfig, TaskConfig
 from implanting.dense_classification import PrototypeClassifier, prototype_classifier
+from implanting.errors import ConfigError
 from implanting.fewshot import PrototypeMethod, Tasks, draw_tasks
 from toys import labelled, seeded
 from twins import naive_probabilities
@@ -23,7 +24,12 @@ def unit(vector: Tensor) -> Tensor:
     return vector / vector.norm()
 
 
+MEAN = torch.rand(5, generator=seeded(3)).double()
+
+
 def pooled(phi: Tensor, pooling: str) -> list[Tensor]:
+    if pooling == "gem-centred":
+        return [unit(phi.clamp(min=0).pow(2).mean(0).sqrt()) - 0.75 * MEAN]
     if pooling == "dense":
         return list(phi)
     return [{"gap": phi.mean(0), "gmp": phi.max(0).values, "flatten": phi.flatten()}[pooling]]
@@ -58,6 +64,32 @@ def test_answers_against_a_loop_over_tasks_and_queries(support, query):
     naive = torch.tensor(naive_answers(TASKS, support, query, 10.0))
     assert torch.equal(given, TASKS.classes.gather(1, naive.flatten(1)).view_as(given))
     assert 0.4 < (truth == given).float().mean() < 0.98
+
+
+def test_centred_answers_against_a_loop():
+    classify = PrototypeClassifier("gem-centred", "gem-centred", 10.0, MEAN)
+    _, given = PrototypeMethod(PHI, classify)(TASKS)
+    naive = torch.tensor(naive_answers(TASKS, "gem-centred", "gem-centred", 10.0))
+    assert torch.equal(given, TASKS.classes.gather(1, naive.flatten(1)).view_as(given))
+    apart = PrototypeMethod(PHI, PrototypeClassifier("gem", "gem", 10.0))(TASKS)[1]
+    assert not torch.equal(given, apart)
+
+
+def test_implants_have_no_part_in_the_mean_direction():
+    wide = torch.cat([PHI, PHI[..., :2]], dim=-1)
+    classify = PrototypeClassifier("gem-centred", "gem-centred", 10.0, MEAN)
+    expected = [unit(each.pow(2).mean(0).sqrt()) - 0.75 * torch.cat([MEAN, torch.zeros(2)]) for each in wide]
+    assert torch.allclose(classify.vectors(wide), torch.stack(expected))
+    assert torch.equal(classify.asked(wide).squeeze(1), classify.vectors(wide))
+
+
+def test_a_base_without_a_mean_direction_is_not_centred():
+    test = InferenceConfig("gem-centred", "gem-centred")
+    with pytest.raises(ConfigError, match="implanting join --gem"):
+        prototype_classifier("gap", 7.0, test)
+    assert str(prototype_classifier("gap", 7.0, test, MEAN)) == "gem-centred/gem-centred"
+    with pytest.raises(ConfigError, match="set `support_pooling` and `query_pooling`"):
+        InferenceConfig("gem-centred", "gap")
 
 
 def test_probabilities_of_a_task_one_can_draw():

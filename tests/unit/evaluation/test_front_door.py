@@ -18,7 +18,8 @@ from implanting.fewshot import (
     evaluate_tasks,
     joint_method,
 )
-from toys import coloured, toy_base
+from rounding import assert_near
+from toys import coloured, seeded, toy_base
 
 
 def test_evaluate_puts_the_parts_together():
@@ -63,6 +64,34 @@ def test_a_base_says_how_novel_classes_are_pooled_unless_the_user_does():
     assert evaluate(base, images, **shape, query_pooling="dense").method == "prototypes (gap/dense)"
     known = coloured(classes=3, per_class=8, size=32)
     assert evaluate(base, None, **shape, classes="base", base_images=known).method == "class weights (gap)"
+
+
+def test_a_base_with_a_mean_direction_is_tested_with_it():
+    base, images = toy_base(pooling="gap", centred=True), coloured(classes=3, per_class=8, size=32)
+    shape = {"way": 3, "shot": 2, "queries": 4, "tasks": 4}
+    result = evaluate(base, images, **shape, support_views=2, query_views=2)
+    assert result.method == "prototypes (gem-centred/gem-centred, 2 views, queries in 2 views)"
+    phi = base.embed(add_views(images, 2).images)
+    classify = PrototypeClassifier("gem-centred", "gem-centred", base.tau, base.mean_direction)
+    method = PrototypeMethod(phi, classify, support_views=2, query_views=2)
+    by_hand = evaluate_tasks(method, draw_tasks(images, result.config), result.config, 3)
+    assert result.per_task.tolist() == by_hand.per_task.tolist()
+    settings = ImplantConfig(implant_channels=2, implant_epochs=2)
+    assert evaluate(base, images, **shape, implants=settings).method == "implants (gem-centred/gem-centred)"
+    last_block = evaluate(base, images, **shape, method="last-block").method
+    assert last_block == "last block fine-tuned (gem-centred/gem-centred, 10 steps)"
+    assert evaluate(base, images, **shape, support_pooling="gap").method == "prototypes (gap/gap)"
+    centring = {"support_pooling": "gem-centred", "query_pooling": "gem-centred"}
+    with pytest.raises(ConfigError, match="class weights, which are not centred"):
+        evaluate(base, images, **shape, classes="both", base_images=images, **centring)
+
+
+def test_centred_views_of_a_query_are_its_locations():
+    maps = torch.randn(2 * 6, 9, 4, generator=seeded(1))  # two views of six images
+    classify = PrototypeClassifier("gem-centred", "gem-centred", 10.0, torch.rand(4, generator=seeded(2)))
+    method = PrototypeMethod(maps, classify, support_views=1, query_views=2)
+    both = torch.cat(maps.split(6), dim=1)
+    assert_near(method.query_directions, torch.nn.functional.normalize(classify.asked(both), dim=-1))
 
 
 def test_other_methods_read_the_generalised_mean_too():

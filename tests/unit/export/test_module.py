@@ -37,6 +37,16 @@ def test_the_module_gives_what_the_classifier_gives(implants, pooling, network, 
     assert_near(scores.numpy(), classifier.open_set_score(images.numpy()))
 
 
+def test_a_head_on_the_generalised_mean_is_exported():
+    base = toy_base(architecture=NetworkConfig("resnet12", 4), pooling="gap", centred=True)
+    classifier = FewShotClassifier(base).fit(IMAGES.images.numpy(), IMAGES.labels.numpy())
+    assert classifier.learned_.head is not None
+    images = torch.cat([IMAGES.images, noise(3, 32, 32, 3)])
+    for heat_map in (False, True):
+        probabilities, *_ = ExportedClassifier(classifier.learned_, heat_map=heat_map)(images)
+        assert_near(probabilities.numpy(), classifier.predict_proba(images.numpy()), scale=1)
+
+
 @pytest.mark.parametrize("implants", [True, False])
 def test_the_heat_map_is_that_of_explain(implants):
     classifier, image = toy_classifier(implants), noise(1, 32, 32, 3)

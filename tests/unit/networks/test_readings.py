@@ -53,6 +53,20 @@ def test_a_maximum_stands_where_it_was_found() -> None:
 
 
 @torch.no_grad()
+def test_the_generalised_mean_is_read_from_a_map_of_which_it_is_the_mean() -> None:
+    network = toy_base(centred=True).network
+    images = noise(3, 3, 64, 64).float()
+    mean, generalised = readings(network, images)
+    phi = network(images)
+    assert torch.allclose(mean, phi.mean((2, 3)))
+    assert torch.allclose(generalised, phi.clamp(min=0).square().mean((2, 3)).sqrt())
+    for reading, maps in zip((mean, generalised), reading_maps(network, images), strict=True):
+        assert maps.shape[2:] == (4, 4)
+        assert torch.allclose(maps.mean((2, 3)), reading, atol=1e-6)
+    assert (phi.amax((2, 3)) <= 0).sum() == (generalised == 0).sum() > 0  # nowhere positive: zero, not nan
+
+
+@torch.no_grad()
 def test_of_any_other_network_the_mean_of_phi_is_read() -> None:
     base = toy_base()
     images = noise(2, 3, 32, 32).float()

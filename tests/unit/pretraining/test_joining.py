@@ -11,7 +11,7 @@ from implanting.dense_classification import locations
 from implanting.errors import ConfigError
 from implanting.evaluation import evaluate
 from implanting.networks import Network
-from implanting.pretraining import join, pretrain
+from implanting.pretraining import generalised, join, joining, pretrain
 from implanting.pretraining.joining import LENGTH
 from rounding import assert_near
 from toys import coloured, tiny_config, toy_base
@@ -117,6 +117,24 @@ def test_other_training_images_are_refused():
     other.description = dataclasses.replace(other.description, data_fingerprint="4567")
     with pytest.raises(ConfigError, match="another set of training images"):
         join([one, other], NOVEL)
+
+
+@torch.no_grad()
+def test_the_mean_direction_of_base_images_against_a_loop(monkeypatch):
+    monkeypatch.setattr(joining, "PER_CLASS", 5)
+    base = member(1, pooling="gap", centred=True)
+    images = coloured(classes=3, per_class=12, size=32)
+    directions = []
+    for number in range(3):
+        for image in images.images[images.labels == number][:5]:
+            vector = base.network(base.preprocessing.normalisation(image[None])).clamp(min=0).square()
+            rooted = vector.mean((2, 3)).sqrt()[0]
+            directions.append(rooted / rooted.norm())
+    found = generalised(base, images)
+    assert_near(found.mean_direction, torch.stack(directions).mean(0))
+    assert found.usage.pooling == "gem-centred"
+    with pytest.raises(ConfigError, match="not trained on the classes of shades"):
+        generalised(base, NOVEL)
 
 
 def test_one_network_is_not_joined():

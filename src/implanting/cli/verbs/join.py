@@ -5,18 +5,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import shorten
-from typing import Annotated, cast
+from typing import Annotated, Literal, cast
 
 import tyro
 
-from implanting.base import BaseDescription, BaseNetwork, load_base, save_base
+from implanting.base import MEAN_DIRECTION, BaseDescription, BaseNetwork, load_base, save_base
 from implanting.cli.parsing import parse
 from implanting.config import ThreadsConfig
 from implanting.console import print_document, print_table, show_progress
 from implanting.datasets import ImageSet, read_dataset, shared_classes
 from implanting.errors import ConfigError, DataError
 from implanting.networks import Network
-from implanting.pretraining import join
+from implanting.pretraining import generalised, join
 from implanting.runtime import check_destination, set_threads
 
 
@@ -25,17 +25,21 @@ class Join:
     """Put base networks side by side: their features are concatenated, and implants read the channels of all of them.
 
     All must have the same architecture and width, and be trained on the same images, with other seeds, poolings or
-    teachers. The first one decides how queries are pooled. The result is a base network like any other.
+    teachers. The first one decides how queries are pooled. The result is a base network like any other. With --gem, one
+    network alone can be given too.
     """
 
     bases: Annotated[
         tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="BASE...", help_behavior_hint="(required)")
     ]
-    """Two or more files of `implanting pretrain`, or names of base networks."""
+    """Files of `implanting pretrain`, or names of base networks: two or more, or one with --gem."""
     data: Path
     """The data set they were trained on: its validation classes balance, test and calibrate the joined network."""
     out: Path
     """The file of the joined network, such as both.safetensors."""
+    gem: bool = False
+    """Pool by a generalised mean, without most of what all base images have in common; the head of a classifier reads
+    it as well. Try it on validation classes: better for most networks trained with gap."""
     half: bool = False
     """Store the weights in half precision, in a file of half the size."""
     overwrite: bool = False
@@ -54,9 +58,13 @@ def main(arguments: Sequence[str]) -> int:
         raise ConfigError(f"`out` {command.out} exists already: choose another, or replace it with `overwrite`")
     set_threads(command.run.threads)
     bases = [load_base(base) for base in command.bases]
-    joined = join(bases, _validation(command.data, bases))
+    alone = len(bases) == 1 and command.gem
+    joined = bases[0] if alone else join(bases, _images(command.data, "val", bases))
+    if command.gem:
+        joined = generalised(joined, _images(command.data, "train", bases))
     description = cast(BaseDescription, joined.description)  # every network that can be joined has one
-    save_base(command.out, cast(Network, joined.network), joined.classifier, description, half=command.half)
+    further = {} if joined.mean_direction is None else {MEAN_DIRECTION: joined.mean_direction}
+    save_base(command.out, cast(Network, joined.network), joined.classifier, description, further, half=command.half)
     if command.json:
         print_document({"file": str(command.out), **description.document()})
         return 0
@@ -66,20 +74,20 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _validation(data: Path, bases: Sequence[BaseNetwork]) -> ImageSet:
-    """The validation classes, read as the first network's training images were."""
+def _images(data: Path, split: Literal["train", "val"], bases: Sequence[BaseNetwork]) -> ImageSet:
+    """The base classes or the validation classes, read as the first network's training images were."""
     how = bases[0].data
-    validation = read_dataset(
+    images = read_dataset(
         data,
-        "val",
+        split,
         splits=how.splits,
         split_seed=how.split_seed,
         image_size=how.image_size,
         progress=show_progress,
     )
-    if shared := shared_classes(bases[0].class_names, validation.class_names):
+    if split == "val" and (shared := shared_classes(bases[0].class_names, images.class_names)):
         raise DataError(
             f"{bases[0].name} was trained on {len(shared)} of the validation classes of {data}, such as "
             f"'{shared[0]}': give the data set that it was trained on"
         )
-    return validation
+    return images
