@@ -153,6 +153,8 @@ class PretrainConfig:
     """Share of the teacher's answers in the targets if --teacher is set; labels make up the rest."""
     rotation: float = 0.0
     """Share of images turned by 90, 180 or 270 degrees; a head that is dropped later learns to name the turn."""
+    mixup: float = 0.0
+    """Images are mixed in pairs, and so are their labels, with shares drawn from Beta(m, m); 0: not; 0.2 is usual."""
     precision: Precision = "auto"
     """Numbers in the network: bf16 is about twice as fast on processors with instructions for it; auto: on GPUs."""
     batch_size: int = 128
@@ -183,8 +185,10 @@ class PretrainConfig:
         require(0 <= self.warmup < 1, "warmup", self.warmup, "from 0 to below 1")
         require(0 <= self.teacher_share <= 1, "teacher_share", self.teacher_share, "from 0 to 1")
         require(0 <= self.rotation <= 1, "rotation", self.rotation, "from 0 to 1")
-        if self.rotation and self.method != "cosine":
-            raise ConfigError(f"`rotation` is for `method` cosine, and this is {self.method}: leave it out")
+        require(0 <= self.mixup <= 10, "mixup", self.mixup, "from 0 to 10")
+        for name in ("rotation", "mixup"):
+            if getattr(self, name) and self.method != "cosine":
+                raise ConfigError(f"`{name}` is for `method` cosine, and this is {self.method}: leave it out")
         if self.precision == "bf16" and self.method not in LOWERED:
             raise ConfigError(f"`precision` bf16 is for `method` {', '.join(LOWERED)}, and this is {self.method}")
         require(0 <= self.shrink_share <= 1, "shrink_share", self.shrink_share, "from 0 to 1")

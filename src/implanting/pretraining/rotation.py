@@ -52,6 +52,8 @@ class RotationHead(nn.Module):
         return F.linear(SCALE * F.normalize(maps.mean((2, 3)), dim=1), self.weight, self.bias)
 
 
-def rotation_loss(scores: Float[Tensor, "image turn"], turns: Int[Tensor, " image"]) -> Float[Tensor, ""]:
-    """What is added to the loss of the classes."""
+def rotation_loss(
+    scores: Float[Tensor, "image turn"], turns: Int[Tensor, " image"] | Float[Tensor, "image turn"]
+) -> Float[Tensor, ""]:
+    """What is added to the loss of the classes; the turn of a mixed image is a probability per turn."""
     return WEIGHT * F.cross_entropy(scores, turns)

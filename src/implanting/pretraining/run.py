@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 
@@ -23,8 +24,9 @@ from implanting.networks import Network
 from implanting.pretraining.augment import shrink
 from implanting.pretraining.batches import batch
 from implanting.pretraining.episodes import DrawnEpisodes, EpisodeSource
+from implanting.pretraining.mixup import draw_mixture
 from implanting.pretraining.optimisation import load_optimizer, optimizer_tensors, schedule
-from implanting.pretraining.rotation import RotationHead, rotation_loss, turn
+from implanting.pretraining.rotation import TURNS, RotationHead, rotation_loss, turn
 from implanting.pretraining.teacher import soft_labels, targets
 from implanting.pretraining.validation import FewShotTest
 from implanting.runtime import Progress, Stream, generator_of, part, prefixed, rank, share, silent, world_size
@@ -105,10 +107,9 @@ class Run:
             learned = targets(drawn.labels, self.soft[drawn.indices], self.config.teacher_share)
         seen, turns = self._turned(drawn.images)
         mine = share(len(drawn.labels))
-        images, labels, learned, turns = (
-            values[mine].to(self.device) for values in (seen, drawn.labels, learned, turns)
-        )
-        scores = model(self.inputs(images))
+        labels = drawn.labels[mine].to(self.device)
+        inputs, learned, turns = self._mixed(seen, learned, turns, mine)
+        scores = model(inputs)
         loss = classification_loss(scores.classes, learned)
         self._descend(loss if scores.turns is None else loss + rotation_loss(scores.turns, turns))
         right = probabilities(scores.classes.detach()).argmax(-1) == labels
@@ -125,6 +126,29 @@ class Run:
         if not self.config.rotation:
             return images, torch.zeros(len(images), dtype=torch.int64)
         return turn(images, self.config.rotation, generator_of(self.config.seed, Stream.ROTATION, self.step))
+
+    def _mixed(
+        self,
+        images: UInt8[Tensor, "image height width 3"],
+        learned: Int[Tensor, " image"] | Float[Tensor, "image base_class"],
+        turns: Int[Tensor, " image"],
+        mine: slice,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """This process's share of the inputs and targets of a step, mixed in pairs of the whole batch if set."""
+        own = self.inputs(images[mine].to(self.device))
+        if not self.config.mixup:
+            return own, learned[mine].to(self.device), turns[mine].to(self.device)
+        generator = generator_of(self.config.seed, Stream.MIXUP, self.step)
+        mixture = draw_mixture(len(images), self.config.mixup, generator)
+        if learned.ndim == 1:
+            learned = F.one_hot(learned, len(self.images.class_names)).float()
+        turned = F.one_hot(turns, TURNS).float()
+        partners = mixture.partner[mine]
+        return (
+            mixture.of(own, self.inputs(images[partners].to(self.device))),
+            mixture.of(learned[mine], learned[partners]).to(self.device),
+            mixture.of(turned[mine], turned[partners]).to(self.device),
+        )
 
     def _next_episodes(self, source: EpisodeSource) -> Episodes:
         """This process's share of the episodes of the step; further images are shared with their episodes."""

@@ -113,6 +113,8 @@ class Stream(IntEnum):
     """The episodes of a step, and other random choices of that step."""
     ROTATION = 4
     """The quarter turns of the images of a step."""
+    MIXUP = 5
+    """How the images of a step are mixed."""
 
 
 def generator_of(seed: int, stream: Stream, number: int) -> Generator:
