@@ -181,7 +181,7 @@ def prototype_classifier(
         if mean_direction is None:
             raise ConfigError(
                 "gem-centred needs what base images have in common, which this base does not know: "
-                "`implanting join --gem` makes a base that does; or set `support_pooling` and `query_pooling` to gem"
+                "`implanting join` can make a base that does; or set `support_pooling` and `query_pooling` to gem"
             )
         return PrototypeClassifier("gem-centred", "gem-centred", tau, mean_direction)
     return PrototypeClassifier(
