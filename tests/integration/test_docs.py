@@ -11,7 +11,16 @@ from PIL import Image
 from torch import nn
 
 from commands import implanting, write_fc100
-from implanting import BaseNetwork, FewShotClassifier, Normalisation, Preprocessing, evaluate, read_dataset, read_folder
+from implanting import (
+    BaseNetwork,
+    FewShotClassifier,
+    Normalisation,
+    Preprocessing,
+    evaluate,
+    load_base,
+    read_dataset,
+    read_folder,
+)
 from implanting.datasets import read_class_lists
 from toy_photos import write_photos
 from toys import coloured
@@ -145,10 +154,13 @@ def test_training_a_base(folder: Path) -> None:
     write_photos(folder)
     write_class_folders(folder / "plants" / "train", classes=6, images=4)
     write_class_folders(folder / "plants" / "val", classes=5, images=20)
-    trained, tested, by_default, fitted, taught, joined = (run(command) for command in commands_of("train-a-base.md"))
+    printed = [run(command) for command in commands_of("train-a-base.md")]
+    trained, tested, by_default, fitted, taught, centred, joined = printed
     assert "validation classes" in trained
     assert "validation classes" in taught
     assert "2 x resnet12" in joined
+    assert "resnet12 of width" in centred
+    assert load_base("plants-gem.safetensors").usage.pooling == "gem-centred"
     assert "gain" in tested
     assert "gain" in by_default
     assert "3 classes" in fitted
