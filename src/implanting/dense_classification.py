@@ -180,8 +180,9 @@ def prototype_classifier(
     if test.support_pooling == "gem-centred":
         if mean_direction is None:
             raise ConfigError(
-                "gem-centred needs what base images have in common, which this base does not know: "
-                "`implanting join` can make a base that does; or set `support_pooling` and `query_pooling` to gem"
+                "gem-centred needs what base images have in common, which this base does not know: set "
+                "`support_pooling` and `query_pooling` to gem, or add it to a network of `implanting pretrain` by "
+                "`implanting join` with `gem`"
             )
         return PrototypeClassifier("gem-centred", "gem-centred", tau, mean_direction)
     return PrototypeClassifier(

@@ -13,7 +13,7 @@ from implanting.cli.main import with_flags
 SOURCE = Path(__file__).parents[2] / "src" / "implanting"
 SETTING = re.compile(r"`([a-z][a-z0-9_]*)`")
 
-VERBS = ["fit", "predict", "explain", "pretrain", "evaluate", "reproduce", "serve", "bench inference"]
+VERBS = ["fit", "predict", "explain", "pretrain", "join", "evaluate", "reproduce", "serve", "bench inference"]
 """Together they have a flag for every setting that the library's errors name."""
 
 

@@ -495,6 +495,8 @@ def test_one_network_learns_what_its_base_images_have_in_common(data, base, tmp_
     centring = ["--support-pooling", "gem-centred", "--query-pooling", "gem-centred"]
     plain = ["evaluate", "--base", str(base), *tested[3:], "--queries", "3", "--tasks", "4"]
     assert main([*plain, *centring]) == 2
-    assert "`implanting join` can make" in capsys.readouterr().err
+    assert "`implanting join` with --gem" in capsys.readouterr().err
+    assert main(["join", str(out), str(base), "--data", str(data), "--out", str(tmp_path / "both.safetensors")]) == 0
+    assert "gem-centred" in capsys.readouterr().out  # kept without being asked for
     assert main([*plain, *centring[:2]]) == 2
     assert "pools supports and queries alike" in capsys.readouterr().err

@@ -265,6 +265,8 @@ class BaseNetwork:
             "base classes": classes,
             "implants": f"beside {len(self.tail.layers)} layers" if self.tail else "not described for this network",
         }
+        if self.usage.pooling is not None:
+            facts["tested with"] = f"{self.usage.pooling}, if no pooling is named"
         return facts | (self.description.summary() if self.description else {})
 
     @property

@@ -34,6 +34,9 @@ REMEDY = "make one with `implanting pretrain`"
 TRAINED_HERE = ("fc100", "miniimagenet")
 """The names of the networks that come with this package."""
 
+LONGEST_MEAN = 1.01
+"""Longer mean directions are not the mean of unit vectors."""
+
 USUAL_WIDTH = 64
 """Networks up to this width, the paper's, take at most 32 MB and are built without checking a file's claims first."""
 
@@ -72,7 +75,8 @@ def _mean_direction(tensors: Mapping[str, Tensor], dim: int, path: str | Path) -
     mean = tensors.get(MEAN_DIRECTION)
     if mean is None:
         return None
-    if mean.shape != (dim,) or not mean.is_floating_point():
+    # a mean of unit vectors has a length of at most 1, up to rounding
+    if mean.shape != (dim,) or not mean.is_floating_point() or not mean.float().norm() < LONGEST_MEAN:
         raise CheckpointError(f"{path} is damaged: its mean direction does not fit its network; copy it again")
     return mean.float()
 

@@ -24,7 +24,8 @@ class FewShotClassifier(ImageClassifier, ClassifierMixin, BaseEstimator):  # typ
     - `refuse`: the share of images of known classes that may be answered with `unknown`
     - `keep_supports`: keep the examples, so that `refit` can train again; a saved file then includes them
     - `image_size`: side in pixels to which images are resized; None uses the size the base was trained on
-    - `support_pooling`, `query_pooling`: "gap", "gmp" or "gem", for queries also "dense"; None uses the base's default
+    - `support_pooling`, `query_pooling`: "gap", "gmp" or "gem", for queries also "dense"; None for
+      queries: dense if the base was trained so, else gap
     - `random_state`: seed of the implants' initial weights
     - `device`: "auto" or a PyTorch device
     - `implant_channels`, `implant_epochs`, `implant_learning_rate`: as in `ImplantConfig`

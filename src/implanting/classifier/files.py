@@ -246,7 +246,7 @@ def _find_base(
         base = _named_base(path, described, given)
         wrong = (
             f"{path} was fitted on {described['name']} ({described['fingerprint'][:12]}), and this base is another "
-            f"({base.name}, {base.fingerprint[:12]}): name the right one with `base`"
+            f"({base.name}, {base.fingerprint[:12]}): name the right one with `base`, or fit again if it has changed"
         )
     if base.fingerprint != described["fingerprint"]:
         raise CheckpointError(wrong)

@@ -37,7 +37,7 @@ class InferenceConfig:
 
     support_pooling: TestPooling | None = None
     """Pooling of a support's map into a vector: mean, maximum, generalised mean, or that without most of what all base
-    images have in common; default: gem-centred for the bundled bases fc100 and miniimagenet, otherwise gap."""
+    images have in common; default: gem-centred for fc100, miniimagenet and others that know it, otherwise gap."""
     query_pooling: TestQueryPooling | None = None
     """Pooling of a query; default: dense for a densely trained base, gem-centred as above, otherwise gap."""
     support_views: int = 1

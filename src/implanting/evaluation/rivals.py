@@ -15,6 +15,7 @@ from implanting.baselines import (
     system_of,
 )
 from implanting.config import ImplantConfig, MethodName
+from implanting.dense_classification import prototype_classifier
 from implanting.errors import ConfigError
 from implanting.evaluation.approaches import Approach, Trial
 from implanting.evaluation.features import Features
@@ -25,12 +26,19 @@ from implanting.implants import last_block_method, require_last_block
 OF_THE_TASK_ALONE: tuple[MethodName, ...] = ("nearest", "logistic", "baseline++")
 """Methods that use nothing of the base but the vectors of a task's images, so that these can be pooled by gem."""
 
+CENTRING: tuple[MethodName, ...] = ("prototypes", "implants", "random-implants", "last-block")
+"""Methods whose supports and queries can be pooled by gem-centred."""
+
 
 def check_rival(base: BaseNetwork, images: TaskImages, trial: Trial) -> None:
     """Refuse a method that the base, its classes or the images do not allow."""
     approach = trial.approach
     name: MethodName = approach.method or ("prototypes" if approach.implants is None else "implants")
     card = METHODS[name]
+    if approach.pooling.support_pooling == "gem-centred":
+        if name not in CENTRING:
+            raise ConfigError(f"`method` {name} does not centre: set `support_pooling` and `query_pooling` to gem")
+        prototype_classifier(base.pooling, 1.0, approach.pooling, base.mean_direction)  # or say why it cannot be
     if card.trained_by is not None and base.method != card.trained_by:
         raise ConfigError(
             f"`method` {name} needs a base that was trained by it, and {base.name} was not: make one with "

@@ -6,6 +6,7 @@ cosine of two images is then about the mean of the members' cosines. Without the
 be outweighed by those of implants.
 """
 
+import copy
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
@@ -45,7 +46,7 @@ def join(bases: Sequence[BaseNetwork], validation: ImageSet) -> BaseNetwork:
 
     The first one decides how queries are pooled; the scale tau is the mean of theirs. On images of the validation
     classes the lengths of features are measured, and the joined network is tested and calibrated, as at the end of a
-    training.
+    training. It has no mean direction, even if the members have: `generalised` computes that of the joined network.
     """
     parts = [_parts(base) for base in bases]
     descriptions = [description for description, _ in parts]
@@ -74,7 +75,7 @@ def generalised(base: BaseNetwork, base_images: ImageSet) -> BaseNetwork:
     total = torch.zeros(base.network.dim)
     for indices in chosen.split(AT_ONCE):
         total += F.normalize(pool(base.embed(base_images.images[indices]), "gem").squeeze(1), dim=1).sum(0).cpu()
-    network = cast(Network, base.network)
+    network = copy.deepcopy(cast(Network, base.network))  # the given base goes on reading the mean alone
     return BaseNetwork.from_training(network, classifier, description, mean_direction=total / len(chosen))
 
 
@@ -91,7 +92,7 @@ def _parts(base: BaseNetwork) -> tuple[BaseDescription, CosineClassifier]:
 
 def _check_alike(descriptions: Sequence[BaseDescription]) -> None:
     if len(descriptions) < 2:
-        raise ConfigError("one network alone cannot be joined: give two or more")
+        raise ConfigError("one network alone cannot be joined: give two or more, or one with `gem`")
     compared: dict[str, Callable[[BaseDescription], object]] = {
         "architecture": lambda one: dataclasses.replace(one.config.architecture, members=1, wide=False),
         "size of images": lambda one: one.image_size,

@@ -15,7 +15,16 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 
-from implanting.base import BaseDescription, BaseNetwork, TrainingFacts, Validation, embed, load_weights, save_base
+from implanting.base import (
+    MEAN_DIRECTION,
+    BaseDescription,
+    BaseNetwork,
+    TrainingFacts,
+    Validation,
+    embed,
+    load_weights,
+    save_base,
+)
 from implanting.baselines import DynamicFewShot, Episodes, System, load_own, pooled
 from implanting.config import PretrainConfig
 from implanting.datasets import ImageSet
@@ -88,6 +97,8 @@ class Run:
     validations: list[Validation] = field(default_factory=list)
     calibration: Mapping[str, Any] | None = None
     """The calibration of the finished network on validation classes."""
+    mean_direction: Float[Tensor, " dim"] | None = None
+    """The mean direction that `generalised` added to a finished network, whose run is resumed once more."""
 
     @property
     def finished(self) -> bool:
@@ -264,7 +275,8 @@ class Run:
 
     def base(self) -> BaseNetwork:
         """The current base network."""
-        return BaseNetwork.from_training(self.model.network, self.classifier, self.describe(), self._own())
+        network, classifier = self.model.network, self.classifier
+        return BaseNetwork.from_training(network, classifier, self.describe(), self._own(), self.mean_direction)
 
     @property
     def classifier(self) -> CosineClassifier | None:
@@ -288,6 +300,8 @@ class Run:
         further = {} if self.finished else optimizer_tensors(self.optimizer)
         if (head := self._rotation_head) is not None and not self.finished:
             further |= prefixed("rotation", dict(head.state_dict()))
+        if self.mean_direction is not None:
+            further |= {MEAN_DIRECTION: self.mean_direction}
         if rank() == 0:
             further |= prefixed("method", self._own())
             save_base(out, self.model.network, self.classifier, self.describe(), further)
@@ -297,6 +311,8 @@ class Run:
         load_weights(self.model.network, self.classifier, tensors, out)
         if not isinstance(self.model, StageOne):
             load_own(self.model, part("method", tensors), str(out))
+        if saved.finished and (mean := tensors.get(MEAN_DIRECTION)) is not None:
+            self.mean_direction = mean.float()
         if not saved.finished:
             load_optimizer(self.optimizer, tensors)
             if (head := self._rotation_head) is not None:

@@ -38,7 +38,8 @@ def test_a_mean_direction_is_saved_read_and_checked(tmp_path, half):
     assert (loaded.usage.pooling, loaded.reading_dims) == ("gem-centred", (16, 16))
     assert (loaded.fingerprint == base.fingerprint) is not half
     assert toy_base().fingerprint != base.fingerprint  # another base: its readings differ
-    for wrong in (torch.ones(3), torch.ones(16, dtype=torch.int64)):
+    large, huge = torch.full((16,), 0.3), torch.full((16,), 1e300, dtype=torch.float64)
+    for wrong in (torch.ones(3), torch.ones(16, dtype=torch.int64), large, huge):
         save_base(tmp_path / "wrong", base.network, base.classifier, base.description, {MEAN_DIRECTION: wrong})
         with pytest.raises(CheckpointError, match="mean direction does not fit"):
             load_base(tmp_path / "wrong")

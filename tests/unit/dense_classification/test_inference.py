@@ -85,7 +85,7 @@ def test_implants_have_no_part_in_the_mean_direction():
 
 def test_a_base_without_a_mean_direction_is_not_centred():
     test = InferenceConfig("gem-centred", "gem-centred")
-    with pytest.raises(ConfigError, match="`implanting join` can make"):
+    with pytest.raises(ConfigError, match="`implanting join` with `gem`"):
         prototype_classifier("gap", 7.0, test)
     assert str(prototype_classifier("gap", 7.0, test, MEAN)) == "gem-centred/gem-centred"
     with pytest.raises(ConfigError, match="set `support_pooling` and `query_pooling`"):

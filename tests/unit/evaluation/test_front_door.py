@@ -84,6 +84,14 @@ def test_a_base_with_a_mean_direction_is_tested_with_it():
     centring = {"support_pooling": "gem-centred", "query_pooling": "gem-centred"}
     with pytest.raises(ConfigError, match="class weights, which are not centred"):
         evaluate(base, images, **shape, classes="both", base_images=images, **centring)
+    with pytest.raises(ConfigError, match="`method` logistic does not centre"):
+        evaluate(base, images, **shape, method="logistic", **centring)
+    assert evaluate(base, images, **shape, method="logistic").method.startswith("logistic")
+    plain = toy_base(pooling="gap")
+    plain.embed = lambda *_: pytest.fail("embedded before it was refused")
+    for further in ({}, {"implants": settings}, {"method": "last-block"}):
+        with pytest.raises(ConfigError, match="`implanting join` with `gem`"):
+            evaluate(plain, images, **shape, **centring, **further)
 
 
 def test_centred_views_of_a_query_are_its_locations():

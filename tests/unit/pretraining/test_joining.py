@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from implanting.base import BaseNetwork, load_base, save_base
+from implanting.base import MEAN_DIRECTION, BaseNetwork, load_base, save_base
 from implanting.config import NetworkConfig
 from implanting.dense_classification import locations
 from implanting.errors import ConfigError
@@ -133,8 +133,28 @@ def test_the_mean_direction_of_base_images_against_a_loop(monkeypatch):
     found = generalised(base, images)
     assert_near(found.mean_direction, torch.stack(directions).mean(0))
     assert found.usage.pooling == "gem-centred"
+    assert found.summary()["tested with"] == "gem-centred, if no pooling is named"
+    assert found.reading_dims == (16, 16)
+    plain = member(1, pooling="gap")
+    generalised(plain, images)
+    assert plain.reading_dims == (16,)  # a base never changes
+    assert plain.read(images.images[:2]).shape == (2, 16)
     with pytest.raises(ConfigError, match="not trained on the classes of shades"):
         generalised(base, NOVEL)
+
+
+def test_a_finished_run_that_is_resumed_keeps_the_mean_direction(tmp_path):
+    images, out, config = coloured(classes=4, per_class=12), tmp_path / "base.safetensors", tiny_config(pooling="gap")
+    trained = generalised(pretrain(config, images, None, out, device="cpu"), images)
+    assert isinstance(trained.network, Network)
+    assert trained.description is not None
+    further = {MEAN_DIRECTION: trained.mean_direction}
+    save_base(out, trained.network, trained.classifier, trained.description, further)
+    again = dataclasses.replace(config, validation_tasks=4)  # so that it is calibrated and written once more
+    resumed = pretrain(again, images, NOVEL, out, device="cpu", resume=True)
+    for base in (resumed, load_base(out)):
+        assert torch.equal(base.mean_direction, trained.mean_direction)
+        assert base.description.training.calibration is not None
 
 
 def test_one_network_is_not_joined():

@@ -65,6 +65,24 @@ def test_the_loss_of_a_step_against_a_loop_over_pairs(rotation, pooling):
     assert accuracy.item() == pytest.approx(right.float().mean().item())
 
 
+@pytest.mark.parametrize("taught", [False, True])
+def test_all_targets_are_mixed_alike_and_processes_share_the_batch(taught):
+    run = prepare(dataclasses.replace(MIXED, rotation=0.5), BASE, None, CPU)
+    images, labels = BASE.images[:8], BASE.labels[:8]
+    turns = torch.arange(8) % 4
+    learned = torch.rand(8, 3, generator=seeded(8)) if taught else labels
+    parts = run._mixed(images, learned, turns, slice(0, 8))
+    shares = [run._mixed(images, learned, turns, mine) for mine in (slice(0, 4), slice(4, 8))]
+    for whole, halves in zip(parts, zip(*shares, strict=True), strict=True):
+        assert torch.equal(whole, torch.cat(halves))
+    mixture = draw_mixture(8, 0.4, generator_of(run.config.seed, Stream.MIXUP, 0))
+    inputs, soft = run.inputs(images), learned if taught else torch.eye(3)[labels]
+    for place, partner in enumerate(mixture.partner.tolist()):
+        for found, values in zip(parts, (inputs, soft, torch.eye(4)[turns]), strict=True):
+            expected = mixture.share * values[place] + (1 - mixture.share) * values[partner]
+            assert torch.allclose(found[place], expected, atol=1e-6)
+
+
 def test_a_stopped_run_with_mixed_images_goes_on_to_bit_identical_weights(tmp_path: Path):
     half, whole, left = tmp_path / "half.safetensors", tmp_path / "whole.safetensors", iter([False, False, True])
     pretrain(MIXED, BASE, None, half, device=CPU, stop=lambda: next(left))

@@ -39,7 +39,8 @@ class Join:
     """The file of the joined network, such as both.safetensors."""
     gem: bool = False
     """Pool by a generalised mean, without most of what all base images have in common; the head of a classifier reads
-    it as well. Try it on validation classes: better for most networks trained with gap."""
+    it as well. Try it on validation classes: better for most networks trained with gap. It is on if a given network
+    has it."""
     half: bool = False
     """Store the weights in half precision, in a file of half the size."""
     overwrite: bool = False
@@ -58,10 +59,12 @@ def main(arguments: Sequence[str]) -> int:
         raise ConfigError(f"`out` {command.out} exists already: choose another, or replace it with `overwrite`")
     set_threads(command.run.threads)
     bases = [load_base(base) for base in command.bases]
-    alone = len(bases) == 1 and command.gem
+    gem = command.gem or any(base.mean_direction is not None for base in bases)
+    base_images = _images(command.data, "train", bases) if gem else None
+    alone = len(bases) == 1 and gem
     joined = bases[0] if alone else join(bases, _images(command.data, "val", bases))
-    if command.gem:
-        joined = generalised(joined, _images(command.data, "train", bases))
+    if base_images is not None:
+        joined = generalised(joined, base_images)
     description = cast(BaseDescription, joined.description)  # every network that can be joined has one
     further = {} if joined.mean_direction is None else {MEAN_DIRECTION: joined.mean_direction}
     save_base(command.out, cast(Network, joined.network), joined.classifier, description, further, half=command.half)
