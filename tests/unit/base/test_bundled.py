@@ -89,7 +89,7 @@ FURTHER = {"start", "precision", "epochs", "learning_rate", "warmup", "last_pool
 
 @pytest.mark.parametrize(
     ("name", "recipe", "classes", "further"),
-    [("fc100", "cpu-strong", 60, set()), ("miniimagenet", "cpu-84", 64, FURTHER)],
+    [("fc100", "cpu-strong", 60, {"rotation"}), ("miniimagenet", "cpu-84", 64, FURTHER)],
 )
 def test_bases_of_ours_were_trained_by_their_recipe(name, recipe, classes, further):
     base = load_base(name)

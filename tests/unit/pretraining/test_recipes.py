@@ -1,5 +1,9 @@
-from implanting.config import PretrainConfig
-from implanting.pretraining import RECIPES
+from typing import get_args
+
+import pytest
+
+from implanting.config import PretrainConfig, TrainingMethod
+from implanting.pretraining import RECIPES, with_method
 
 
 def stated_by_the_paper(config: PretrainConfig) -> tuple:
@@ -25,3 +29,13 @@ def test_both_train_the_papers_network_densely():
             False,
         )
         assert config.pooling == "dense"
+
+
+@pytest.mark.parametrize("method", [name for name in get_args(TrainingMethod) if name != "cosine"])
+def test_other_systems_are_trained_without_what_only_the_classifier_can_use(method):
+    recipe = RECIPES["cpu-strong"].config
+    assert recipe.rotation == 0.5
+    other = with_method(recipe, method, start="base")
+    assert (other.method, other.rotation, other.mixup) == (method, 0.0, 0.0)
+    assert other.epochs == recipe.epochs
+    assert with_method(recipe, "cosine") == recipe
