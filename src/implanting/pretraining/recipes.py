@@ -43,7 +43,8 @@ def with_method(config: PretrainConfig, method: TrainingMethod, start: str | Non
         },
         "tadam": {"pooling": "gap", "tau": 0.01, "optimizer": "adam", "learning_rate": 3e-3},
     }
-    regularised: dict[str, Any] = {} if method == "cosine" else {"rotation": 0.0, "mixup": 0.0}  # of base classes
+    # what only a cosine classifier of base classes is trained with
+    regularised: dict[str, Any] = {} if method == "cosine" else {"rotation": 0.0, "mixup": 0.0}
     return replace(config, method=method, start=start, **regularised, **changes[method])
 
 

@@ -39,8 +39,8 @@ class Join:
     """The file of the joined network, such as both.safetensors."""
     gem: bool = False
     """Pool by a generalised mean, without most of what all base images have in common; the head of a classifier reads
-    it as well. Try it on validation classes: better for most networks trained with gap. It is on if a given network
-    has it."""
+    it as well. Better for both bundled networks, which were trained with gap; try it on validation classes. It is on if
+    a given network has it."""
     half: bool = False
     """Store the weights in half precision, in a file of half the size."""
     overwrite: bool = False
