@@ -34,7 +34,8 @@ class Join:
     ]
     """Files of `implanting pretrain`, or names of base networks: two or more, or one with --gem."""
     data: Path
-    """The data set they were trained on: its validation classes balance, test and calibrate the joined network."""
+    """The data set they were trained on: its validation classes balance, test and calibrate the joined network,
+    and --gem reads its base classes."""
     out: Path
     """The file of the joined network, such as both.safetensors."""
     gem: bool = False
